@@ -124,7 +124,7 @@ def cli(ctx: click.Context, device: str | None) -> None:
     ctx.obj = device
 
 
-def find(path: str) -> click.Command:
+def find_command(path: str) -> click.Command:
     """The command of a path such as "plan modes".  Raises KeyError if there is none."""
     command: click.Command = cli
     for name in path.split():
@@ -172,7 +172,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _fail(error: BaseException, context: click.Context | None, given: Sequence[str]) -> int:
     """Prints an error that ended the command.  Returns the exit code."""
-    failure = explain(error)
+    failure = explain_error(error)
     if _asked_for_json(context, given, error):
         render.remark(json.dumps(failure.document(_command_in(given))))
     else:
@@ -214,7 +214,7 @@ def _command_in(given: Sequence[str]) -> str | None:
     return " ".join([*found, usual] if usual else found) or None
 
 
-def explain(error: BaseException) -> ShownError:
+def explain_error(error: BaseException) -> ShownError:
     """The message to the user about an exception that a command raised."""
     if isinstance(error, TasksetError):
         return ShownError(tuple(str(error).split("\n")), error.exit_code, error.problems)

@@ -100,7 +100,7 @@ def asked() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def raised() -> Iterator[None]:
+def raised_signals() -> Iterator[None]:
     """While the context is entered, SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does.
 
     Does nothing outside the main thread, where no signal is handled.

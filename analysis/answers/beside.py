@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.answers.elsewhere import Elsewhere, named, of_policies
+from analysis.answers.elsewhere import Elsewhere, named_elsewhere, of_policies
 from analysis.answers.verdict import proved, unlike_the_file
 from analysis.model import Taskset
 from analysis.rta import Result, Test
@@ -56,7 +56,9 @@ def beside(
         return Beside(helps=[f"fewer tasks in the file: up to {MAX_TASKS_BESIDE} gpurt also looks for what would help"])
     from analysis.answers import no  # the simulator and the searches, which a yes does not need
 
-    others = named(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []
+    others = (
+        named_elsewhere(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []
+    )
     for test, result in results:
         if not proved(test, taskset) and test.sound and not unlike_the_file(test, taskset):
             helps = [one for one in no.helps(test, taskset, result) if not one.startswith(f"gpurt {command}")]

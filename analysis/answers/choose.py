@@ -57,7 +57,7 @@ class Choice:
         return self.schedulable, sorted(slacks(self.result)) or [Fraction(-len(self.result.failures))]
 
 
-def effort() -> int:
+def choice_steps() -> int:
     """How many steps `choices` counts."""
     return len(registry.TESTS) + len(MIXED_TESTS)
 
@@ -79,7 +79,7 @@ def choices(
             if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system):
                 found += _choices(test, system)
             progress(1)
-        for test in map(registry.find, MIXED_TESTS):
+        for test in map(registry.find_test, MIXED_TESTS):
             if _about(test, systems[test.policy]):
                 found += _combined(systems[test.policy], test.name)
             progress(1)
@@ -133,10 +133,10 @@ def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
     """The choice that a test stands for; none if it assigns GPU priorities without need or without success."""
     modes = dict.fromkeys(_users(taskset), test.waiting or Waiting.SUSPEND)
     if not test.assigns:
-        result = compiled.run(test, taskset)
+        result = compiled.run_compiled(test, taskset)
         yield Choice(test.name, test.policy, modes, result, _slack(test, taskset, result), {})
         return
-    if compiled.passes(registry.find(test.base), taskset):
+    if compiled.passes(registry.find_test(test.base), taskset):
         return
     assigned = _assigned(test, taskset, modes)
     if assigned:
@@ -156,7 +156,7 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
     if not priorities:
         return None
     changed = taskset.with_gpu_priorities(priorities)
-    result = compiled.run(registry.find(test.base), changed)
+    result = compiled.run_compiled(registry.find_test(test.base), changed)
     left = _slack(test, changed, result)
     return None if left is None else Choice(test.name, test.policy, modes, result, left, priorities)
 
@@ -167,7 +167,7 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
     if unsearched(taskset, test):
         return []
     spinning, sleeping = (with_modes(taskset, dict.fromkeys(users, mode)) for mode in Waiting)
-    row = registry.find(test)
+    row = registry.find_test(test)
     if len(users) < 2 or lacks_theta(row, spinning):
         return []
     merit = trials(row, sleeping, spinning, lambda modes: _mixed(taskset, modes, test).merit)
@@ -181,17 +181,17 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
 
 def unsearched(taskset: Taskset, test: str) -> bool:
     """Whether combinations of waiting modes are left out under this test: there are too many."""
-    return registry.find(test).compiled is None and len(_users(taskset)) > MAX_USERS_READABLE
+    return registry.find_test(test).compiled is None and len(_users(taskset)) > MAX_USERS_READABLE
 
 
 def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:
     """The choice of these modes, with GPU priorities assigned if the file's own fail."""
-    changed, test = with_modes(taskset, modes), registry.find(name)
-    result = compiled.run(test, changed)
+    changed, test = with_modes(taskset, modes), registry.find_test(name)
+    result = compiled.run_compiled(test, changed)
     choice = Choice(test.name, test.policy, modes, result, _slack(test, changed, result), {})
     if choice.schedulable:
         return choice
-    return _assigned(registry.find(name + rta.SUFFIX), changed, modes) or choice
+    return _assigned(registry.find_test(name + rta.SUFFIX), changed, modes) or choice
 
 
 def _climbed(modes: dict[str, Waiting], merit: Callable[[Modes], Merit]) -> dict[str, Waiting]:

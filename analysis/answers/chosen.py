@@ -13,7 +13,7 @@ from analysis.answers.registry import UNITS
 from analysis.answers.verdict import answer, no_proof, unlike_the_file
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.rtgpu.assumed import assumed
+from analysis.rtgpu.assumed import assumed_of_units
 from gpurt.errors import UsageError
 
 
@@ -24,7 +24,7 @@ def tests(names: Sequence[str]) -> list[Test]:
         UsageError: no test has such a name.
     """
     try:
-        return [registry.find(name) for name in names] or [
+        return [registry.find_test(name) for name in names] or [
             test for test in registry.TESTS.values() if test.sound and test.attacked
         ]
     except ValueError as error:
@@ -65,11 +65,11 @@ def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, c
     """The facts that are known beside a no that rests on this test.  ``name``: of the test that the user named."""
     if not why:
         return Beside()
-    results = [(test, compiled.run(test, taskset))] if test and taskset.real_time else []
+    results = [(test, compiled.run_compiled(test, taskset))] if test and taskset.real_time else []
     return beside(taskset, why, results, bool(name), command)
 
 
 def about_others(chosen: Sequence[Test], taskset: Taskset) -> list[str]:
     """A remark for each test that the user named which is about another system than the file's, and what it assumes."""
     remarks = [another(test, how) for test in chosen if (how := unlike_the_file(test, taskset))]
-    return remarks + (assumed(taskset) if any(test.name in UNITS for test in chosen) else [])
+    return remarks + (assumed_of_units(taskset) if any(test.name in UNITS for test in chosen) else [])

@@ -21,7 +21,7 @@ from analysis.rta.batch import from_tasksets, i64, pointer, u32
 from analysis.rta.order import Equals
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import System
-from analysis.rta.threads import verdict_of
+from analysis.rta.threads import verdict_of_threads
 from analysis.rta.wakeups import contended
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import TooLargeError
@@ -69,14 +69,14 @@ def facts(test: rta.Test) -> CData:
     return found
 
 
-def refuse(status: int) -> None:
+def raise_status(status: int) -> None:
     """Raises what a status of the compiled tests means: MemoryError or ValueError."""
     if status == -lib.GPURT_RTA_ENOMEM:
         raise MemoryError
     raise ValueError("the compiled tests refused the batch: CPU numbers must be below 4096")
 
 
-def run(test: rta.Test, taskset: Taskset) -> Result:
+def run_compiled(test: rta.Test, taskset: Taskset) -> Result:
     """The same result as ``test.run``, bound by bound and failure by failure, in less time for large tasksets.
 
     The readable implementation explains a bound when its terms are read.
@@ -86,7 +86,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
             check_size(test, taskset)
         return test.run(taskset)
     if systems := test.systems(taskset):
-        return test.together(taskset, [run(test, one) for one in systems])
+        return test.together(taskset, [run_compiled(test, one) for one in systems])
     if unseen := test.unseen(taskset):
         return unseen
     taskset = test.seen(taskset)
@@ -133,7 +133,7 @@ def known(test: rta.Test, taskset: Taskset) -> bool:
 def passes(test: rta.Test, taskset: Taskset) -> bool:
     """Whether ``test.run`` finds every task schedulable; nothing is explained."""
     if _unknown(test, taskset) or test.assigns:
-        return run(test, taskset).schedulable
+        return run_compiled(test, taskset).schedulable
     if systems := test.systems(taskset):
         return all(passes(test, one) for one in systems)
     if unseen := test.unseen(taskset):
@@ -149,7 +149,7 @@ def passes(test: rta.Test, taskset: Taskset) -> bool:
         return _briefly(test, taskset)
     answer = array("B", bytes(len(batch)))
     if status := lib.gpurt_rta_verdicts(view, facts(test), 0, 0, 1, pointer("u8", answer)):
-        refuse(status)
+        raise_status(status)
     if answer[0] == lib.GPURT_RTA_REFUSED:
         return _briefly(test, taskset)
     return bool(answer[0] == lib.GPURT_RTA_YES)
@@ -168,7 +168,7 @@ def priorities(test: rta.Test, taskset: Taskset) -> dict[str, int]:
     return test.assign(taskset, levels or ()).priorities or {}
 
 
-def assign(test: rta.Test, taskset: Taskset) -> Assignment:
+def assign_compiled(test: rta.Test, taskset: Taskset) -> Assignment:
     """The same assignment as ``test.assign``, in less time for large tasksets.
 
     The readable implementation says why no task can take a level.  Raises ValueError if more tasks use the GPU than
@@ -276,7 +276,7 @@ class _Explained:
             for times in (self.bounds, self.ends)
         )
         system = System(self.taskset, known, ends, assumed=self.assume)
-        return verdict_of(task, self.test.demands, system, self.test.instead)[0]
+        return verdict_of_threads(task, self.test.demands, system, self.test.instead)[0]
 
     def _above(self, name: str, priority: int) -> bool:
         return self.taskset.tasks[self.indices[name]].priority > priority

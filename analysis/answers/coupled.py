@@ -17,7 +17,7 @@ from analysis.answers import registry
 from analysis.model import GpuSegment, Partition, Segment, Span, Task, Taskset
 from analysis.partition import variants
 from analysis.partition.admit import Admission, Place
-from analysis.partition.admit import admit as place_for
+from analysis.partition.admit import admit_task as place_for
 from analysis.partition.merge import Infeasible, Merger, Part
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Item, Workload
@@ -43,7 +43,7 @@ class Coupled(Merger):
         if key not in self._known:
             members = {self.workload.items[index].name for index in tasks}
             alone = [Place(item.name, 1, (at,)) for at, item in enumerate(self.workload.items) if at not in tasks]
-            divided = placed(self.taskset, self.workload, [Place("", units, tuple(tasks)), *alone])
+            divided = divided_taskset(self.taskset, self.workload, [Place("", units, tuple(tasks)), *alone])
             system = System(divided)
             users = [task for task in divided if task.name in members]
             self._known[key] = all(isinstance(solve(t, partitioned.suspend(t, system)), Bound) for t in users)
@@ -60,7 +60,7 @@ class Coupled(Merger):
         return parts
 
 
-def placed(taskset: Taskset, workload: Workload, places: Sequence[Place]) -> Taskset:
+def divided_taskset(taskset: Taskset, workload: Workload, places: Sequence[Place]) -> Taskset:
     """The taskset divided so: each task of the workload in its place, with its GPU time there.
 
     A place keeps what the taskset's partition of its name says beside the size.
@@ -91,9 +91,9 @@ def _in_place(task: Task, part: Partition, item: Item, conflict: bool) -> Task:
     return replace(task, partition=part, segments=tuple(segments))
 
 
-def verdict(taskset: Taskset, workload: Workload, places: Sequence[Place]) -> Result:
+def coupled_verdict(taskset: Taskset, workload: Workload, places: Sequence[Place]) -> Result:
     """The verdicts of the workload's test on the taskset divided so, tasks without GPU work included."""
-    return registry.find(TESTS[workload.inside]).run(placed(taskset, workload, places))
+    return registry.find_test(TESTS[workload.inside]).run(divided_taskset(taskset, workload, places))
 
 
 def places_of(found: Allocation) -> list[Place]:
@@ -101,7 +101,7 @@ def places_of(found: Allocation) -> list[Place]:
     return [Place(f"p{at}", part.size, part.tasks) for at, part in enumerate(found.parts, 1)]
 
 
-def plan(taskset: Taskset, workload: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
+def plan_coupled(taskset: Taskset, workload: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
     """The result of a variant or `best` for the workload, each partition grown until all tasks have bounds.
 
     If units run out first, the allocation is as it was last; ``verdict`` says which task has no bound.
@@ -117,7 +117,7 @@ def plan(taskset: Taskset, workload: Workload, variant: str, order: str | None) 
 def _grown(found: Allocation, taskset: Taskset) -> Allocation:
     """The allocation, partitions of failing tasks grown size by size until none fails, or as far as there are units."""
     items = found.workload.items
-    while not (result := verdict(taskset, found.workload, places_of(found))).schedulable:
+    while not (result := coupled_verdict(taskset, found.workload, places_of(found))).schedulable:
         failed = {failure.task for failure in result.failures if failure.reason is not Reason.DEPENDS_ON}
         larger = _larger(found, [at for at, item in enumerate(items) if item.name in failed])
         if larger is None:
@@ -137,7 +137,7 @@ def _larger(found: Allocation, failed: Sequence[int]) -> Allocation | None:
     return None
 
 
-def admit(
+def admit_coupled(
     taskset: Taskset, workload: Workload, places: Sequence[Place], task: int, move: bool, grow: bool = True
 ) -> Admission:  # fmt: skip
     """A place for ``task`` so that all tasks of the file have bounds, also those without GPU work.
@@ -145,7 +145,7 @@ def admit(
     ``move`` and ``grow``: as analysis.partition.admit has them.
     """
     answer = place_for(workload, places, task, move, grow, merger=Coupled(workload, taskset))
-    result = verdict(taskset, workload, answer.places) if answer.how else None
+    result = coupled_verdict(taskset, workload, answer.places) if answer.how else None
     if result is None or result.schedulable:
         return answer
     return replace(answer, places=tuple(places), how=None, tried=(*answer.tried, result.why))

@@ -11,12 +11,12 @@ from typing import Any
 from analysis.answers import choose, coupled, registry
 from analysis.answers import partitions as plan
 from analysis.model import Taskset, Waiting
-from analysis.partition.inside import response
-from analysis.partition.merge import Infeasible, jobs
+from analysis.partition.inside import response_inside
+from analysis.partition.merge import Infeasible, partition_jobs
 from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.verdict import UnitsTest, stated
+from analysis.rtgpu.verdict import UnitsTest, stated_units
 
 #: The ways: tasks own units and suspend, or wait busily; partitions, in which tasks are scheduled by priority.
 FEDERATED, FEDERATED_BUSY, PARTITIONS = "federated", "federated-busy", "partitions"
@@ -57,7 +57,7 @@ def divisions(taskset: Taskset) -> list[Division]:
     return [*owned, _partitions(taskset)]
 
 
-def best(found: Sequence[choose.Choice], divided: Sequence[Division]) -> choose.Choice | Division | None:
+def best_division(found: Sequence[choose.Choice], divided: Sequence[Division]) -> choose.Choice | Division | None:
     """The way with the most slack, by least slack, then the second least, and so on; None if there is none.
 
     Among equals the way that shares the GPU in time is the best, for hosts have it.  ``found``: the best one first.
@@ -71,7 +71,7 @@ def best(found: Sequence[choose.Choice], divided: Sequence[Division]) -> choose.
 def _federated(taskset: Taskset, way: str, name: str) -> Division:
     """Units for each task, on those that the file gives or on those that leave the most slack."""
     refused = Division(way, name, NO_HOST)
-    mode = registry.find(name).waiting or Waiting.SUSPEND
+    mode = registry.find_test(name).waiting or Waiting.SUSPEND
     moded = choose.with_modes(taskset, {task.name: mode for task in taskset.real_time if task.uses_gpu})
     system = System(METHODS[name], moded, taskset.platform.bus_chunk)
     if not any(task.uses_gpu for task in taskset.real_time):
@@ -85,7 +85,7 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
     result = UnitsTest(METHODS[name])(moded)
     if not result.schedulable:
         return replace(refused, why=result.why)
-    if any(system.users) and stated(system) is None:
+    if any(system.users) and stated_units(system) is None:
         units = Units.of(taskset.platform.compute_units, taskset.platform.sizes)
         given = allocate.most_slack(system, units, allocate.of(system, result))
         assert given is not None
@@ -99,7 +99,7 @@ def _unknown(taskset: Taskset, system: System) -> str:
     A plain GPU time was measured on the units that the task has now.  The tests by name take it for the same on any
     number (docs/rtgpu.md).  Here it would win over ways that give the task the whole GPU, by a bound that is too small.
     """
-    if stated(system) is None:
+    if stated_units(system) is None:
         for task in taskset.real_time:
             if any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments):
                 return f"{task.name} has a GPU time that is known for the units it has now: give kernel or kernel_times"
@@ -152,12 +152,12 @@ def _on_shared_cpus(taskset: Taskset) -> Division:
         return replace(refused, why=why)
     segment = replace(taskset, platform=replace(taskset.platform, policy="segment"))
     given = plan.workload(segment, inside)
-    found = coupled.plan(segment, given, plan.BEST, None)
+    found = coupled.plan_coupled(segment, given, plan.BEST, None)
     if isinstance(found, Infeasible):
         return replace(refused, why=plan.why_not(found, given))
     if lacking := plan.lacking(found):
         return replace(refused, why=lacking)
-    result = coupled.verdict(segment, given, coupled.places_of(found))
+    result = coupled.coupled_verdict(segment, given, coupled.places_of(found))
     if result.failures:
         return replace(refused, why=result.why)
     units = {given.items[index].name: part.size for part in found.parts for index in part.tasks}
@@ -167,6 +167,6 @@ def _on_shared_cpus(taskset: Taskset) -> Division:
 def _responses(found: Any) -> Iterator[tuple[str, int | None]]:
     """The bound, ns, of each task of a plan."""
     for part in found.parts:
-        there = jobs(found.workload, part.tasks, part.size)
+        there = partition_jobs(found.workload, part.tasks, part.size)
         for at, index in enumerate(part.tasks):
-            yield found.workload.items[index].name, response(there, at)
+            yield found.workload.items[index].name, response_inside(there, at)

@@ -28,7 +28,7 @@ def of_test(test: Test, taskset: Taskset) -> Elsewhere | None:
     return Elsewhere(test.name, how, ", ".join(_cures(test, taskset))) if how else None
 
 
-def named(results: Sequence[tuple[Test, Result]], taskset: Taskset) -> tuple[str, list[Elsewhere]]:
+def named_elsewhere(results: Sequence[tuple[Test, Result]], taskset: Taskset) -> tuple[str, list[Elsewhere]]:
     """Why none of these results proves that the file's system holds, and where some of them do; empty if one does."""
     reasons: list[str] = []
     others: list[Elsewhere] = []

@@ -15,7 +15,7 @@ from analysis.answers import units as units
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.periods import Period, own_periods, periods
-from analysis.answers.sensitivity import MAX_TASKS_SEARCHED, Margin, effort, epsilon_budgets, margins
+from analysis.answers.sensitivity import MAX_TASKS_SEARCHED, Margin, epsilon_budgets, margin_steps, time_margins
 from analysis.answers.units import PassingLimits
 from analysis.answers.verdict import beyond
 from analysis.chains.bounds import Bounded, bound_of
@@ -105,11 +105,11 @@ def growth(
     if own and len(taskset) > MAX_TASKS_SEARCHED:
         most = f"files of at most {MAX_TASKS_SEARCHED} tasks"
         raise TooLargeError(f"gpurt margins searches {most}; this one has {len(taskset)}")
-    result = compiled.run(test, taskset)
+    result = compiled.run_compiled(test, taskset)
     more = result.why or beyond(test, taskset, result)
     why = why or more
     hardware = {} if units_owned else hardware
-    with show(effort(taskset, len(hardware)) + len(own_periods(taskset)) * own, f"runs of {test.name}") as bar:
+    with show(margin_steps(taskset, len(hardware)) + len(own_periods(taskset)) * own, f"runs of {test.name}") as bar:
         found = _margins(test, taskset, bar, own, interrupted)
         moved = list(periods(test, taskset, bar.update)) if own else []
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)
@@ -125,7 +125,7 @@ def growth(
 def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Told | None) -> list[Margin]:
     found: list[Margin] = []
     try:
-        for one in margins(test, taskset, bar.update, own):
+        for one in time_margins(test, taskset, bar.update, own):
             found.append(one)  # what is found counts if the next search is interrupted
     except KeyboardInterrupt:
         if interrupted:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from analysis.answers import compiled
 from analysis.answers.beside import Beside, beside
 from analysis.answers.chosen import about_others
-from analysis.answers.elsewhere import named as of_tests
+from analysis.answers.elsewhere import named_elsewhere as of_tests
 from analysis.answers.verdict import Answer, answer, beyond
 from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Assumed, Taskset
@@ -52,7 +52,7 @@ def judge(
     remarks += [system.unseen] if system.unseen else []
     remarks += yielding.remarks(system)
     if named:
-        results = [(test, compiled.run(test, system)) for test in named]
+        results = [(test, compiled.run_compiled(test, system)) for test in named]
         why, _ = of_tests(results, system)
     else:
         verdict = answer(system)
@@ -61,7 +61,7 @@ def judge(
     found = beside(system, why, results, bool(named), "analyze")
     bounded = of_chains(system, results)
     if shown:
-        results = [(test, compiled.run(test, system)) for test in shown]
+        results = [(test, compiled.run_compiled(test, system)) for test in shown]
         more = [(test.name, beyond(test, system, result)) for test, result in results]
         remarks += [f"{name}: {why}" for name, why in more if why]
     assumes = assumed.of_tests(system, [test.waiting for test, _ in results] or [None])

@@ -23,9 +23,9 @@ def analysable_text(
     file: Path, chosen: Sequence[Test] = (), *, workers: bool = False
 ) -> tuple[TasksetFile, str]:  # fmt: skip
     """The same, and its text.  The file is read once, so that it may be a pipe."""
-    text = taskset.read(file)
+    text = taskset.read_text(file)
     loaded = taskset.parse(file, text)
-    refuse(loaded, chosen, workers=workers)
+    refuse_file(loaded, chosen, workers=workers)
     return loaded, text
 
 
@@ -36,7 +36,7 @@ def without_workers(loaded: TasksetFile) -> TasksetFile:
     return loaded
 
 
-def refuse(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bool = False) -> None:
+def refuse_file(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bool = False) -> None:
     """Raises TasksetError for a file that lacks what bounds need, or has what no bound is about.
 
     ``workers``: whether tasks may have some.

@@ -12,7 +12,7 @@ from analysis.answers import compiled
 from analysis.answers.choose import passing
 from analysis.answers.less import least
 from analysis.answers.periods import periods
-from analysis.answers.registry import find
+from analysis.answers.registry import find_test
 from analysis.answers.sensitivity import slowed
 from analysis.answers.verdict import proved
 from analysis.chains.bounds import bound_of
@@ -123,4 +123,4 @@ def _assignable(test: Test, taskset: Taskset) -> bool:
         found = compiled.priorities(test, taskset)
     except ValueError:
         return False
-    return bool(found) and proved(find(test.base), taskset.with_gpu_priorities(found))
+    return bool(found) and proved(find_test(test.base), taskset.with_gpu_priorities(found))

@@ -39,7 +39,7 @@ def members(taskset: Taskset) -> tuple[Task, ...]:
 def homeless(taskset: Taskset) -> str:
     """A sentence on a best-effort task that uses the GPU, if the GPU is divided anew; empty if none does.
 
-    Partitions are planned for real-time tasks.  A task in none of them may execute in all (partition_order.homeless).
+    Partitions are planned for real-time tasks.  A task in none of them may execute in all (`not_isolated`).
     """
     stray = next((task.name for task in taskset if task.best_effort and task.uses_gpu), None)
     if stray is None:
@@ -131,7 +131,7 @@ def _scales(segment: GpuSegment) -> bool:
 def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
     """The result of a variant, `best` or `exact`.  Raises Unplannable for more tasks than `exact` takes."""
     if variant == BEST:
-        return fast.best(given)
+        return fast.best_fast(given)
     if variant != EXACT:
         return fast.run_fast(given, variant, order or LIST_ORDERS[0])
     try:
@@ -140,7 +140,7 @@ def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infea
         raise Unplannable(str(error)) from None
 
 
-def steps(found: Allocation) -> tuple[variants.MergeStep, ...]:
+def merge_steps(found: Allocation) -> tuple[variants.MergeStep, ...]:
     """The merges that made an allocation; none for `exact` and `1g`."""
     if found.variant in (EXACT, ONE):
         return ()
@@ -189,7 +189,7 @@ def shared_cpus(taskset: Taskset) -> str:
 def without_gpu(taskset: Taskset) -> rta.Result:
     """The bounds of real-time tasks that do not use the GPU, where none that does is on a CPU of theirs."""
     tasks = tuple(task for task in taskset.real_time if not task.uses_gpu)
-    return registry.find("gcaps-suspend").run(replace(taskset, tasks=tasks, partitions=()))
+    return registry.find_test("gcaps-suspend").run(replace(taskset, tasks=tasks, partitions=()))
 
 
 def lacking(found: Allocation) -> str:

@@ -214,7 +214,7 @@ def _own(name: str) -> Test:
     return Test(name, "a formula of the user's own", path, policy, mode, OwnFormula(path, function), sound=True)
 
 
-def find(name: str, among: Mapping[str, Test] | None = None) -> Test:
+def find_test(name: str, among: Mapping[str, Test] | None = None) -> Test:
     """The test of that name, ``among`` others than these; or FILE.py:FUNCTION, a formula outside of the tree.
 
     Raises ValueError, which names the nearest ones.

@@ -81,7 +81,7 @@ class Margin:
         return _scaled(self.now, self.factor)
 
 
-def margins(test: Test, taskset: Taskset, tick: Tick = unwatched, own: bool = True) -> Iterator[Margin]:
+def time_margins(test: Test, taskset: Taskset, tick: Tick = unwatched, own: bool = True) -> Iterator[Margin]:
     """The margins of every task's C and G unless they are 0 (``own``), of epsilon, and of the clock, one by one."""
     for name, what, now in own_times(taskset) if own else ():
         yield Margin(what, name, now, task_margin(test, taskset, name, what, tick))
@@ -99,7 +99,7 @@ def own_times(taskset: Taskset) -> list[tuple[str, Grows, int]]:
     return [one for one in both if one[2]]
 
 
-def effort(taskset: Taskset, clocks: int) -> int:
+def margin_steps(taskset: Taskset, clocks: int) -> int:
     """The steps of `margins` and of `epsilon_budgets` for so many machines, of which their ``tick`` is told."""
     searches = len(own_times(taskset)) + bool(taskset.platform.epsilon) + 1
     return searches * steps(int(UNLIMITED * FACTOR_STEPS)) + clocks * steps(_longest(taskset))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from analysis.answers.verdict import covering, lacks_theta
 from analysis.model import Taskset, Waiting
-from analysis.rta.regions import folded
+from analysis.rta.regions import left_out
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 from analysis.traces.trace import Trace
 
@@ -41,7 +41,7 @@ class Shared:
     def notes(self) -> list[str]:
         """How bounds count what the file says, and how it is simulated."""
         free = not self.taskset.platform.theta_known and any(task.uses_gpu for task in self.taskset)
-        return [*folded(self.taskset), *([NO_SWITCHES] if free else [])]
+        return [*left_out(self.taskset), *([NO_SWITCHES] if free else [])]
 
     def bounds(self) -> dict[str, int]:
         """Bounds of a sound test of the policy and waiting modes that are simulated, ns by task; empty without one."""

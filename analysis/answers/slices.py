@@ -14,7 +14,7 @@ from dataclasses import replace
 from analysis.model import GpuSegment, Partition, Sharing, Span, Task, Taskset, Waiting
 from analysis.model.conflicts import UNKNOWN_TIMES, under
 from analysis.model.driver import DEFAULT, settable
-from analysis.model.fold import apart
+from analysis.model.fold import parts_apart
 from analysis.rta.analyse import analyse
 from analysis.rta.recurrence import solve
 from analysis.rta.regions import whole_segments
@@ -32,13 +32,13 @@ OTHERS = "(outside the file)"
 _NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"
 
 
-def plan(taskset: Taskset) -> Runlist | None:
+def plan_slices(taskset: Taskset) -> Runlist | None:
     """A runlist with which every real-time task that uses the GPU has a bound; None: none was found.
 
     First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
     without real-time tasks keep their slices and levels.
     """
-    whole = seen(taskset)
+    whole = _seen(taskset)
     start = runlist(whole)
     planned = [at for at, entry in enumerate(start.entries) if any(not t.best_effort for t in entry.tasks)]
     planned.sort(key=lambda at: min(t.deadline - t.pure_time for t in start.entries[at].tasks if not t.best_effort))
@@ -156,28 +156,28 @@ def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) 
     return replace(taskset, tasks=(*taskset.tasks, *added))
 
 
-def seen(taskset: Taskset) -> Taskset:
+def _seen(taskset: Taskset) -> Taskset:
     """The taskset as the bounds see it, under policy `timesliced`.  Not for one that `answer` refuses."""
-    return whole_segments(apart(under(taskset, Policy.TIMESLICED.word) or taskset))
+    return whole_segments(parts_apart(under(taskset, Policy.TIMESLICED.word) or taskset))
 
 
-def verdict(taskset: Taskset, planned: Runlist) -> Result:
+def slices_verdict(taskset: Taskset, planned: Runlist) -> Result:
     """The bounds of all tasks with that runlist, by a test of `supply`."""
     shared = [entry for entry in planned.entries if len(entry.tasks) > 1]
     orders = {sharing_of(entry) for entry in shared if not all(task.best_effort for task in entry.tasks)}
     name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
     waiting = waiting_of(taskset)
     name += "-mixed" if waiting is None else "-busy" if waiting.spins else ""
-    return analyse(name, demands(order, planned, waiting), seen(taskset))
+    return analyse(name, demands(order, planned, waiting), _seen(taskset))
 
 
-def answer(taskset: Taskset) -> tuple[Runlist | None, Result | None, str]:
+def answer_with_slices(taskset: Taskset) -> tuple[Runlist | None, Result | None, str]:
     """The plan, its bounds, and why nothing is proved (empty if all is); both are None without a plan."""
     if why := _refusal(taskset):
         return None, None, why
-    if (table := plan(taskset)) is None:
+    if (table := plan_slices(taskset)) is None:
         return None, None, _NONE_FOUND
-    result = verdict(taskset, table)
+    result = slices_verdict(taskset, table)
     return table, result, result.why
 
 

@@ -105,7 +105,7 @@ def answer(taskset: Taskset) -> Answer:
     for test in covering(taskset):
         if lacks_theta(test, taskset):
             return Answer(policy, None, None, NO_THETA.format(test.name))
-        result = compiled.run(test, taskset)
+        result = compiled.run_compiled(test, taskset)
         why = result.why or beyond(test, taskset, result)
         if not why:
             return Answer(policy, test, result, "")
@@ -127,7 +127,7 @@ def proved(test: Test, taskset: Taskset) -> bool:
     """Whether the test passes, and nothing `beyond` it speaks against a yes; nothing is explained."""
     if not (_turns_matter(test, taskset) or any(chain.limits for chain in taskset.chains)):
         return compiled.passes(test, taskset)
-    result = compiled.run(test, taskset)
+    result = compiled.run_compiled(test, taskset)
     return result.schedulable and not beyond(test, taskset, result)
 
 
@@ -164,7 +164,7 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
 
 def _assigned(test: Test, taskset: Taskset) -> Taskset:
     """The taskset with the GPU priorities of the test's result: those that it assigns where the file's own fail."""
-    if not test.assigns or compiled.passes(registry.find(test.base), taskset):
+    if not test.assigns or compiled.passes(registry.find_test(test.base), taskset):
         return taskset
     found = compiled.priorities(test, taskset)
     return taskset.with_gpu_priorities(found) if found else taskset

@@ -116,7 +116,7 @@ def closeness(
     return Closeness(test, tasksets, bounded, states, broken, tuple(sorted(ratios)), large, wrong)
 
 
-def table(rows: Sequence[Closeness]) -> str:
+def closeness_table(rows: Sequence[Closeness]) -> str:
     """The rows as a Markdown table."""
     lines = ["| test | tasksets | bounded | broken | tasks | states | median | 95 % | most |", "|---|" + "--:|" * 8]
     for row in rows:

@@ -127,7 +127,7 @@ def explore(
     return Exact(dict(zip(names, seen[:count], strict=False)), unit, found.states, found.steps, late, measured)
 
 
-def ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:
+def exact_ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:
     """The systems that a test's bounds are for; of a taskset, those that its bounds are for."""
     for form in test.forms if taskset is None else test.forms_of(taskset):
         yield Options(test.policy, test.waiting, poll=test.poll, form=form)
@@ -165,7 +165,7 @@ def compare(test: Test, taskset: Taskset, states: int = MAX_EXACT_STATES, finer:
     bounds |= named(chains)
     exact: dict[str, int] = dict.fromkeys(bounds, 0)
     looked = 0
-    for options in ways(test, taskset):
+    for options in exact_ways(test, taskset):
         found = explore(
             taskset, options, bounds, states, chains, periodic=test.periodic, stop=True, finer=finer
         )  # fmt: skip

@@ -18,8 +18,8 @@ from analysis.answers import compiled
 from analysis.answers.pool import processes
 from analysis.answers.verdict import covering, lacks_theta
 from analysis.attack.drawn import Drawn
+from analysis.attack.exact import exact_ways as systems
 from analysis.attack.exact import explore
-from analysis.attack.exact import ways as systems
 from analysis.attack.linked import limits_of, named
 from analysis.attack.related import Related
 from analysis.chains.bounds import bound_of
@@ -61,7 +61,7 @@ class Found:
         return sorted({kind for kind, _ in self.counts}, key=lambda kind: -self.counts[kind, "tasksets"])
 
 
-def table(found: Found) -> str:
+def files_table(found: Found) -> str:
     """The counts as a Markdown table."""
     lines = [f"| with | {' | '.join(FILE_COUNTS)} |", "|---|" + "--:|" * len(FILE_COUNTS)]
     for kind in found.kinds:
@@ -69,7 +69,7 @@ def table(found: Found) -> str:
     return "\n".join(lines)
 
 
-def attack(files: int, seed: int, jobs: int, progress: Callable[[int], None] | None = None) -> Found:
+def attack_files(files: int, seed: int, jobs: int, progress: Callable[[int], None] | None = None) -> Found:
     """Attacks the bounds of so many files in so many processes; ``progress`` is called with the number done.
 
     The same seed has the same files, whatever the number of processes.
@@ -88,11 +88,11 @@ def attack(files: int, seed: int, jobs: int, progress: Callable[[int], None] | N
 def _batch(seed: int, numbers: range) -> Found:
     found = Found()
     for number in numbers:
-        found = found.joined(look(random.Random(f"files {seed} {number}")))
+        found = found.joined(_look(random.Random(f"files {seed} {number}")))
     return found
 
 
-def look(rng: random.Random) -> Found:
+def _look(rng: random.Random) -> Found:
     """One file, drawn again until it has no mistake and bounds can be about it: its bounds against its schedules."""
     while True:
         drawn = Related(rng) if rng.random() < 0.8 else Drawn(rng)
@@ -104,7 +104,7 @@ def look(rng: random.Random) -> Found:
         if file.taskset.real_time and not file.lacks:
             break
     kinds, done, broken = ["all", *_kinds(file.taskset)], {"tasksets": 1}, ""
-    results = [(test, compiled.run(test, file.taskset)) for test in _tests(file.taskset)]
+    results = [(test, compiled.run_compiled(test, file.taskset)) for test in _tests(file.taskset)]
     if any(_bounds(result, file.taskset) for _, result in results):
         more, broken = _against(file.taskset, results, rng)
         done |= {"bounded": 1, "yes": any(result.schedulable for _, result in results), "broken": bool(broken), **more}
@@ -169,7 +169,7 @@ def _simulated(
 ) -> tuple[dict[str, int], str]:  # fmt: skip
     """Worst cases, and random ones with late releases."""
     jobs = 0
-    for options in runs(taskset, rng):
+    for options in demand_runs(taskset, rng):
         try:
             seen = worst_over_offsets(taskset, options, RUNS).tasks
         except SimulationError:
@@ -184,7 +184,7 @@ def _simulated(
     return ({"simulated": 1, "jobs": jobs} if jobs else {}), ""
 
 
-def runs(taskset: Taskset, rng: random.Random) -> Iterator[Options]:
+def demand_runs(taskset: Taskset, rng: random.Random) -> Iterator[Options]:
     """Worst and random demands; GPU work as the file has it, and slowed down as it happens."""
     if any((part.policy or taskset.platform.policy) != taskset.policies[0] for part in taskset.parts):
         return  # the simulator has one policy everywhere
@@ -202,7 +202,7 @@ def _chains_exceeded(taskset: Taskset, results: list[tuple[Test, Result]], rng: 
         (test.name, chain, bounded.latencies) for test, result in results for chain in taskset.chains
         if (bounded := bound_of(chain, taskset, result)).latencies
     ]  # fmt: skip
-    for options in runs(taskset, rng) if bounds else ():
+    for options in demand_runs(taskset, rng) if bounds else ():
         for _ in range(RUNS_OF_CHAINS if not options.contention else 0):
             offsets = [rng.randrange(task.period) for task in taskset]
             one = replace(options, sporadic=False, seed=rng.getrandbits(60))

@@ -106,7 +106,7 @@ def _span(rng: random.Random, worst: int) -> Span:
     return Span(worst * MS, rng.choice([worst, worst, worst, 0]) * MS)
 
 
-def held(taskset: Taskset) -> Taskset:
+def held_by_workers(taskset: Taskset) -> Taskset:
     """The taskset in which each task with workers is inside a segment while these execute."""
     at = {fork.task: fork.after for fork in taskset.forks}
     whole = GpuSegment(Span(0, 0), Span(0, 0))
@@ -140,4 +140,4 @@ def tiny_holds(rng: random.Random) -> Taskset:
     for number in range(0 if two else rng.choice([1, 1, 2])):
         own = rng.choice([level, rng.randint(1, 9), rng.randint(1, 9)])
         tasks.append(made(f"t{number}", own, rng.choice([4, 5, 6, 8, 12]), rng.choice([1, 2, 3]), [1, 1, 2]))
-    return held(Taskset(platform, tuple(tasks), forks=tuple(forks)))
+    return held_by_workers(Taskset(platform, tuple(tasks), forks=tuple(forks)))

@@ -35,7 +35,7 @@ def standing(found: DocumentView) -> str:
     return "draft" if ".py:" in found["test"] else "sound" if found["sound"] else "unsound"
 
 
-def table(rows: Sequence[Row]) -> str:
+def attack_table(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table."""
     head = "| test | shown as | tasksets | bounded | jobs | highest observed / bound | broken |"
     rule = "|---|---|--:|--:|--:|--:|--:|"

@@ -17,7 +17,7 @@ from functools import partial
 from analysis import rta
 from analysis.answers.pool import processes
 from analysis.attack import units
-from analysis.attack.forks import held, with_random_workers
+from analysis.attack.forks import held_by_workers, with_random_workers
 from analysis.attack.linked import limits_of, named, with_random_chains
 from analysis.attack.outcome import Effort, Longest, Outcome, pieces, size
 from analysis.attack.pending import with_latency, with_random_pending
@@ -51,7 +51,7 @@ def attack(
     one, key, batch = partial(_any, test, effort), f"{seed} {test.name}", TASKSETS_A_BATCH
     owning = test.analysis
     if isinstance(owning, UnitsTest):
-        one = partial(units.attack_one, method=owning.method, runs=effort.runs + effort.steps)
+        one = partial(units.attack_units, method=owning.method, runs=effort.runs + effort.steps)
         key, batch = f"{key} {units.MAX_CPUS_DRAWN}", units.SYSTEMS_A_BATCH
     parts = [(start, min(batch, tasksets - start)) for start in range(0, tasksets, batch)]
     outcome = Outcome(test.name)
@@ -101,7 +101,7 @@ def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
         taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
     if effort.workers and test.paths:
         taskset = with_random_workers(taskset, rng)
-        taskset = held(taskset) if test.rules.raises and rng.random() < 0.5 else taskset
+        taskset = held_by_workers(taskset) if test.rules.raises and rng.random() < 0.5 else taskset
     if effort.chains:
         taskset = with_random_chains(taskset, rng, triggers=test.pending)
     return attack_one(test, taskset, rng, effort)

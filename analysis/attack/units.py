@@ -68,7 +68,7 @@ def _task(rng: random.Random, index: int, priority: int, cpus: int, table: bool)
     return Task(f"t{index}", rng.randrange(cpus), priority, period, deadline, tuple(segments))
 
 
-def random_taskset(
+def random_units(
     rng: random.Random, most_tasks: int = 4, cpus: int = 1, table: bool = False, ties: bool = False
 ) -> Taskset:  # fmt: skip
     """A few tasks on up to so many CPUs.  ``table``: with measured times; ``ties``: with equal priorities."""
@@ -96,12 +96,12 @@ def compiled_bounds(system: System, given: Sequence[int]) -> Sequence[int] | Non
     return found if len(found) == len(system.tasks) else None
 
 
-def attack_one(
+def attack_units(
     rng: random.Random, method: Method, runs: int, cpus: int = MAX_CPUS_DRAWN, bounds: Bounds = compiled_bounds,
     way: Way = USUAL,
 ) -> Outcome:  # fmt: skip
     """Attacks the bounds of one random taskset, on up to ``cpus`` CPUs, on random units."""
-    taskset = random_taskset(rng, 4, rng.randint(1, cpus), table=rng.random() < 0.2)
+    taskset = random_units(rng, 4, rng.randint(1, cpus), table=rng.random() < 0.2)
     if rng.random() < 0.15:
         taskset = with_best_effort(rng, taskset)
     system = System(method, taskset, chunk=rng.choice([0, 0, 0, 1, 2]))

@@ -14,7 +14,7 @@ from analysis.energy.power import Energy, Execution, closed_form
 from analysis.energy.schedule import Table
 from analysis.model.energy import MAX_ENERGY_TIME_NS
 from gpurt.errors import FileError
-from gpurt.files import read, written
+from gpurt.files import read_whole, written
 from gpurt.text import filename
 from gpurt.types import Document
 from gpurt.units import format_time, parse_time
@@ -23,7 +23,7 @@ FORMAT, VERSION = "gpurt-energy-table", 1
 MAX_SCHEDULE_BYTES = 2**28
 
 
-def save(table: Table, path: Path | str) -> None:
+def save_table(table: Table, path: Path | str) -> None:
     """Writes a table, as a whole or not at all.  Raises FileError if that fails."""
     setup = table.setup
     document = {
@@ -63,7 +63,7 @@ def cost(loaded: EnergyFile, path: Path) -> tuple[int, list[Energy]]:
     Raises FileError, which names the kernel, if the schedule has a mistake or does not fit the GPUs.
     """
     try:
-        document = json.loads(read(path, MAX_SCHEDULE_BYTES, "a schedule"))
+        document = json.loads(read_whole(path, MAX_SCHEDULE_BYTES, "a schedule"))
     except (ValueError, RecursionError) as error:
         raise FileError(f"{filename(path)}: is not a complete JSON file: {error!s:.100}") from None
     if not isinstance(document, dict) or not isinstance(document.get("kernels"), list) or "window" not in document:

@@ -11,7 +11,7 @@ from gpurt.types import Document
 _UJ = 10**9
 
 
-def tasks(setup: Setup) -> list[Document]:
+def explained_tasks(setup: Setup) -> list[Document]:
     """A row for each task and each GPU that can run it; utilizations are fractions."""
     rows = []
     for index, task in enumerate(setup.system.tasks):

@@ -15,7 +15,7 @@ from analysis.taskset.file import TABLES
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.profiles import MISSING_PROFILES, SpatialReader
 from analysis.taskset.schema import quoted
-from analysis.taskset.text import document_of, read
+from analysis.taskset.text import document_of, read_text
 from gpurt.errors import TasksetError
 from gpurt.types import Document
 
@@ -36,7 +36,7 @@ def load_system(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
     Raises TasksetError with every mistake, FileError if a file cannot be read.
     """
     path = Path(path)
-    document, report = document_of(path, read(path))
+    document, report = document_of(path, read_text(path))
     reader = _Reader(path, document, report, ignore_cpu)
     gpus = reader.gpus("the GPUs that jobs run on")
     profiles = reader.profiles(gpus, MISSING_PROFILES)

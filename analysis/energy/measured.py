@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analysis.model.energy import MAX_UNITS, STRONGEST
 from gpurt.errors import Problem, TasksetError
-from gpurt.files import read
+from gpurt.files import read_whole
 
 #: The columns of a file that `gpurt measure energy` writes.  Fitting needs kernel, units and power_uw.
 MEASURED_COLUMNS = ("gpu", "clock", "kernel", "units", "sensor", "runs", "time_ns", "energy_uj", "power_uw", "error_uw",
@@ -55,7 +55,7 @@ def load_measured(path: Path | str, units: int) -> list[MeasuredPower]:
     Raises TasksetError with every mistake and its line; FileError if the file cannot be read.
     """
     path = Path(path)
-    text = read(path, MAX_MEASURED_BYTES, "a file of measurements (CSV)").decode("utf-8-sig", "replace")
+    text = read_whole(path, MAX_MEASURED_BYTES, "a file of measurements (CSV)").decode("utf-8-sig", "replace")
     lines = csv.DictReader(io.StringIO(text))
     try:
         if lacking := [key for key in NEEDED if key not in (lines.fieldnames or ())]:

@@ -133,7 +133,7 @@ class _Search:
 _Path = tuple["_Path | None", int, tuple[tuple[int, _Way], ...]]
 
 
-def least(system: SpatialSystem, until: int, tick: int, most: int = MOST_STATES) -> Optimum:
+def least_energy(system: SpatialSystem, until: int, tick: int, most: int = MOST_STATES) -> Optimum:
     """The least active energy of all jobs whose deadline is at most ``until``, from first releases at the offsets."""
     jobs, left_out = _jobs(system, until, tick)
     search, numbers = _Search(system, jobs, tick), count()

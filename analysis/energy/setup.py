@@ -60,7 +60,7 @@ class Setup:
 CHOSEN = Readings()
 
 
-def prepare(system: SpatialSystem, policy: UnitsPolicy, options: Readings = CHOSEN) -> Setup:
+def prepare_tables(system: SpatialSystem, policy: UnitsPolicy, options: Readings = CHOSEN) -> Setup:
     """The tables for a system and a policy.
 
     Raises ValueError if the policy is for one GPU and the system has more, or if a measured energy is lacking.

@@ -18,7 +18,7 @@ from analysis.energy.preferred import best_units
 from analysis.model import Taskset
 from analysis.model.energy import PoweredKernel, SpatialGpu
 from analysis.taskset.file import from_document
-from analysis.taskset.text import document_of, read
+from analysis.taskset.text import document_of, read_text
 from analysis.traces.trace import Kind, Trace
 from gpurt.errors import TasksetError, UsageError
 from gpurt.types import Document
@@ -54,7 +54,7 @@ def load_timesliced(path: Path, best: bool = False) -> TimeSliced:
     gpu = system.gpus[0]
     kernels = {task.name: task.on(0) for task in system.tasks}
     units = {name: best_units(kernel, gpu) if best else gpu.whole for name, kernel in kernels.items()}
-    document, report = document_of(path, read(path))
+    document, report = document_of(path, read_text(path))
     notes = []
     if "platform" not in document:
         notes.append("no [platform]: runlist updates cost nothing, and each task has a CPU of its own")
@@ -86,7 +86,7 @@ def _segment(segment: Document, kernel: PoweredKernel, units: int) -> Document:
     return {"misc": "0ns", "gpu": span}
 
 
-def executions(system: TimeSliced, trace: Trace) -> list[Execution]:
+def sliced_executions(system: TimeSliced, trace: Trace) -> list[Execution]:
     """When kernels executed in a run, preemption by preemption.
 
     The first part of a job's GPU time is its copy in, the last one its copy out.  All time after the copy in counts as
@@ -113,13 +113,13 @@ def executions(system: TimeSliced, trace: Trace) -> list[Execution]:
 
 def energy(system: TimeSliced, trace: Trace, horizon: int) -> Energy:
     """The energy of the GPU over [0, horizon), fJ.  Raises UsageError if the trace is not whole."""
-    return closed_form(system.gpu, executions(system, trace), 0, horizon)
+    return closed_form(system.gpu, sliced_executions(system, trace), 0, horizon)
 
 
 def with_power(system: TimeSliced, trace: Trace, horizon: int) -> Trace:
     """The trace with a counter of what the GPU draws, mW."""
     static = system.gpu.static // 1000
     found = [(0, static)]
-    powers = power_steps(system.gpu, executions(system, trace))
+    powers = power_steps(system.gpu, sliced_executions(system, trace))
     found += [(now, power // 1000) for now, power in powers if now < horizon]
     return replace(trace, counters={**trace.counters, "GPU 0 power, mW": (*found, (horizon, found[-1][1]))})

@@ -10,7 +10,7 @@ from itertools import product
 from analysis.energy import compiled
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import Readings, UnitsPolicy
-from analysis.energy.setup import prepare
+from analysis.energy.setup import prepare_tables
 from analysis.model.energy import PoweredKernel, SpatialSystem, SpatialTask
 
 #: With more GPUs there are too many corners: four for each.
@@ -59,15 +59,15 @@ def spreads(
 ) -> tuple[int, list[Spread]]:
     """The number of corners, and a spread for each policy: decisions and energies are those of the corner's powers.
 
-    Raises ValueError if there are more than MAX_GPUS_OF_CORNERS GPUs, or as setup.prepare does.
+    Raises ValueError if there are more than MAX_GPUS_OF_CORNERS GPUs, or as setup.prepare_tables does.
     """
     if len(system.gpus) > MAX_GPUS_OF_CORNERS:
         raise ValueError(f"powers of more than {MAX_GPUS_OF_CORNERS} GPUs have too many corners")
-    plain = [prepare(system, policy, options) for policy in policies]
+    plain = [prepare_tables(system, policy, options) for policy in policies]
     nominal = [compiled.simulate_compiled(setup, run).energy.total for setup in plain]
     seen: list[list[tuple[int, int, bool]]] = []
     for corner in corners(system, percent):
-        setups = [prepare(corner, policy, options) for policy in policies]
+        setups = [prepare_tables(corner, policy, options) for policy in policies]
         outcomes = [compiled.simulate_compiled(setup, run) for setup in setups]
         seen.append([(outcome.energy.total, outcome.missed, setup.assigned != before.assigned)
                      for outcome, setup, before in zip(outcomes, setups, plain, strict=True)])  # fmt: skip

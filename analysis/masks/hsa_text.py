@@ -57,7 +57,7 @@ def parse_hsa(text: str, limits: RocrLimits = UNLIMITED) -> dict[int, int]:
     return found
 
 
-def write(masks: Mapping[int, int]) -> str:
+def write_masks(masks: Mapping[int, int]) -> str:
     """The text for these GPUs.  Raises ValueError if a mask is empty, which ROCm takes for a mistake."""
     for gpu, mask in masks.items():
         if mask <= 0 or mask >> MOST_BITS or not 0 <= gpu < MAX_GPUS_OF_ROCR:

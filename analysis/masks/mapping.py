@@ -73,7 +73,7 @@ def words(mask: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def places(topology: Topology, release: Release = LATEST) -> tuple[Enabled, ...]:
+def register_places(topology: Topology, release: Release = LATEST) -> tuple[Enabled, ...]:
     """The CUs that each bit enables in the registers: as many bits as there are active CUs.
 
     Not every place is a compute unit under Linux 5.14 and older: see `exists`.
@@ -130,7 +130,7 @@ def enabled(mask: int, topology: Topology, release: Release = LATEST) -> frozens
     """The compute units that a mask enables.  Bits beyond the active CUs enable none."""
     return frozenset(
         unit
-        for bit, places_ in enumerate(places(topology, release))
+        for bit, places_ in enumerate(register_places(topology, release))
         if mask >> bit & 1
         for unit in places_
         if exists(topology, unit)
@@ -140,7 +140,7 @@ def enabled(mask: int, topology: Topology, release: Release = LATEST) -> frozens
 def registers(mask: int, topology: Topology, release: Release = LATEST) -> tuple[tuple[int, ...], ...]:
     """COMPUTE_STATIC_THREAD_MGMT_SE<n> by XCC and shader engine, as the driver fills them."""
     found = [[0] * len(topology.arrays) for _ in range(topology.xccs)]
-    for bit, places_ in enumerate(places(topology, release)):
+    for bit, places_ in enumerate(register_places(topology, release)):
         if mask >> bit & 1:
             for unit in places_:
                 found[unit.xcc][unit.engine] |= 1 << unit.bit

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.masks.mapping import LATEST, Release, Unit, places
+from analysis.masks.mapping import LATEST, Release, Unit, register_places
 from analysis.masks.search import MaskShape, ShaderEngine, Step, first_fit, least_mask
 from analysis.masks.topology import Topology
 
@@ -166,9 +166,9 @@ def _realised(
     free: dict[tuple[int, int], list[int]] = {}
     seen: set[tuple[Unit, ...]] = set()
     bits_of: dict[tuple[Unit, ...], int] = {}
-    for bit, units in enumerate(places(topology, release)):
+    for bit, units in enumerate(register_places(topology, release)):
         bits_of[units] = bits_of.get(units, 0) | 1 << bit
-    for units in places(topology, release):
+    for units in register_places(topology, release):
         if units and units not in seen:
             seen.add(units)
             free.setdefault((units[0].xcc, units[0].engine), []).append(bits_of[units])
@@ -184,7 +184,7 @@ def _realised(
     return tuple(parts)
 
 
-def sizes(topology: Topology) -> tuple[int, ...]:
+def mask_sizes(topology: Topology) -> tuple[int, ...]:
     """Every number of effective CUs that some rectangle has: what part sizes with masks can be."""
     found: set[int] = set()
     for depth in range(topology.step, max(topology.engines) + 1, topology.step):

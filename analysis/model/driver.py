@@ -33,6 +33,6 @@ def settable() -> tuple[int, ...]:
     return tuple(ns for ns in range(SHORTEST, LONGEST + 1, US) if settled(ns) == ns)
 
 
-def longest(slice_: int, stretch: bool) -> int:
+def longest_slice(slice_: int, stretch: bool) -> int:
     """The longest time that the slice may last, ns, rounded up; in that unit with ``stretch``."""
     return -(-slice_ * STRETCH[0] // STRETCH[1]) if stretch else slice_

@@ -26,7 +26,7 @@ def units_of(task: Task, platform: Platform) -> int:
     return (task.partition.size if task.partition else None) or platform.compute_units
 
 
-def apart(taskset: Taskset) -> Taskset:
+def parts_apart(taskset: Taskset) -> Taskset:
     """The taskset with a GPU segment for each copy and kernel, for time slices.
 
     A program that waits for one before it asks for the next leaves its TSG without work meanwhile.  The lack of work

@@ -41,7 +41,7 @@ class Growth:
         return self.chance <= UNLIKELY
 
 
-def growth(values: Sequence[int]) -> Growth | None:
+def late_records(values: Sequence[int]) -> Growth | None:
     """The records of the second half of the values, in the order in which they were measured; None if too few.
 
     The first half has the smaller part of an odd number.

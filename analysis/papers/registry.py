@@ -184,7 +184,7 @@ UNITS_ROWS = (*registry.FEDERATED_ROWS, *OWN_UNITS)
 TESTS, UNITS = by_name(ALL_ROWS), by_name(UNITS_ROWS)
 #: The classic recurrence for CPUs alone, which the benchmarks measure against.
 FIXED_PRIORITY = replace(registry.TESTS["tsg-rr-suspend"], name="fixed-priority", compiled="fixed-priority")
-find = partial(registry.find, among={**TESTS, **UNITS, FIXED_PRIORITY.name: FIXED_PRIORITY})
+find = partial(registry.find_test, among={**TESTS, **UNITS, FIXED_PRIORITY.name: FIXED_PRIORITY})
 #: The methods of tests for tasks that own units, by name.
 METHODS: dict[str, Method] = {
     row.name: row.analysis.method for row in UNITS_ROWS if isinstance(row.analysis, UnitsTest)

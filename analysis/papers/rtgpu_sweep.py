@@ -19,7 +19,7 @@ from gpurt._gpurt import lib
 RUNS_OF_A_TASKSET = 10
 
 
-def verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArray[np.bool_]:
+def unit_verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArray[np.bool_]:
     """Whether there is an allocation for each taskset; kernels' bounds must not grow with units.
 
     Raises Endless if a search did not end.
@@ -35,7 +35,7 @@ def verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArray[np.
     return found
 
 
-def schedulable(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_]:
+def schedulable_on_units(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_]:
     """Whether each taskset passes the test; ``observed``: whether no deadline is missed in RUNS_OF_A_TASKSET runs.
 
     ``observed`` is how long segments take in these runs: "worst" or "random".
@@ -43,7 +43,7 @@ def schedulable(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_
     method, units = METHODS[name], Units(drawn.parameters.units)
     batch = drawn.batch()
     if not observed:
-        return verdicts(batch, method, units)
+        return unit_verdicts(batch, method, units)
     return np.array([_no_miss(drawn, batch, index, method, observed) for index in range(len(drawn))], np.bool_)
 
 

@@ -45,7 +45,7 @@ class Admission:
     tried: tuple[str, ...]
 
 
-def admit(
+def admit_task(
     workload: Workload, places: Sequence[Place], task: int, move: bool = False, grow: bool = True,
     merger: Merger | None = None,
 ) -> Admission:  # fmt: skip
@@ -54,7 +54,7 @@ def admit(
     ``move``: if nothing else works, by dividing the GPU anew.  ``grow``: whether partitions can get more units.
     ``merger``: what decides whether tasks fit a partition; by the workload's test inside it unless given.
     """
-    anew = partial(variants.best, merger=merger) if merger else fast.best
+    anew = partial(variants.best, merger=merger) if merger else fast.best_fast
     merger = merger or Merger(workload)
     broken = [place for place in places if place.tasks and not merger.passes(place.tasks, place.size)]
     free = workload.units - sum(place.size for place in places)

@@ -49,7 +49,7 @@ def run_fast(workload: Workload, variant: str, order: str = LIST_ORDERS[0]) -> A
     return _run(workload, [(variant, order)], lambda: variants.run_variant(workload, variant, order))
 
 
-def best(workload: Workload) -> Allocation | Infeasible:
+def best_fast(workload: Workload) -> Allocation | Infeasible:
     """The same as variants.best, without the steps."""
     ways = [(variant, order) for variant in HEURISTICS for order in LIST_ORDERS]
     return _run(workload, ways, lambda: variants.best(workload))

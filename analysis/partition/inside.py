@@ -90,7 +90,7 @@ def edf(jobs: Sequence[SporadicTask]) -> bool:
     return False
 
 
-def response(jobs: Sequence[SporadicTask], index: int) -> int | None:
+def response_inside(jobs: Sequence[SporadicTask], index: int) -> int | None:
     """The worst-case response time of a job under preemptive fixed priorities, ns; None beyond its deadline.
 
     Jobs of equal priority are served in the order of arrival, so each counts as more urgent for the other.
@@ -107,7 +107,7 @@ def response(jobs: Sequence[SporadicTask], index: int) -> int | None:
 
 def fixed_priority(jobs: Sequence[SporadicTask]) -> bool:
     """Preemptive fixed priorities, exact for distinct ones: what policy `segment` runs.  R_i <= D_i."""
-    return all(response(jobs, index) is not None for index in range(len(jobs)))
+    return all(response_inside(jobs, index) is not None for index in range(len(jobs)))
 
 
 def np_edf(jobs: Sequence[SporadicTask]) -> bool:

@@ -31,7 +31,7 @@ def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
     """
     if name == CU_MASK:
         assert isinstance(hardware, Topology)
-        return tuple(size for size in planner.sizes(hardware) if size <= units)
+        return tuple(size for size in planner.mask_sizes(hardware) if size <= units)
     if name == GREEN:
         assert isinstance(hardware, Grain)
         return hardware.sizes(units)

@@ -47,7 +47,7 @@ class Merger:
 
     def passes(self, tasks: Sequence[int], units: int) -> bool:
         """TEST(S, m): whether the tasks meet their deadlines in a partition of that many units."""
-        return TESTS[self.workload.inside](jobs(self.workload, tasks, units))
+        return TESTS[self.workload.inside](partition_jobs(self.workload, tasks, units))
 
     def part(self, tasks: Sequence[int], size: int) -> Part:
         """A new partition."""
@@ -110,7 +110,7 @@ class Merger:
         return f"takes {time} ns alone on {allowed[-1]} units, and has {limit} ns"
 
 
-def jobs(workload: Workload, tasks: Sequence[int], units: int) -> list[SporadicTask]:
+def partition_jobs(workload: Workload, tasks: Sequence[int], units: int) -> list[SporadicTask]:
     """The tasks of a partition of that many units as its test sees them."""
     times = workload.times(tasks, units)
     return [

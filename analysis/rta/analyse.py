@@ -13,7 +13,7 @@ from analysis.rta.pending import Needs, end_within
 from analysis.rta.recurrence import Unbounded
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands, System
-from analysis.rta.threads import verdict_of
+from analysis.rta.threads import verdict_of_threads
 
 #: Rounds in which responses grow until none grows any more, before deadlines stand for those that are not known.
 MAX_RESPONSE_ROUNDS = 200
@@ -92,7 +92,9 @@ def _round(formulas: _Formulas, system: System) -> tuple[Result, dict[str, int]]
         verdict: Verdict | None = None
         if lost is None:
             try:
-                verdict, needs[task.name] = verdict_of(task, formulas.demands, system, formulas.instead, formulas.paths)
+                verdict, needs[task.name] = verdict_of_threads(
+                    task, formulas.demands, system, formulas.instead, formulas.paths
+                )
                 lost = _culprit(needs[task.name], failed)
             except Unbounded as unbounded:
                 lost = unbounded.culprit

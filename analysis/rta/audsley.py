@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from analysis.model import Task, Taskset, Waiting
 from analysis.rta.result import Bound, Failure
 from analysis.rta.system import Demands, System
-from analysis.rta.threads import verdict_of
+from analysis.rta.threads import verdict_of_threads
 
 #: How many GPU priorities there are.
 GPU_LEVELS = 99
@@ -148,5 +148,5 @@ def _trial(taskset: Taskset, priorities: dict[str, int], pending: bool) -> Syste
 def _failures(tasks: list[Task], demands: Demands, system: System) -> tuple[Failure, ...]:
     """The failures among these tasks; every jitter uses the deadline."""
     by_name = {t.name: t for t in system.taskset}
-    verdicts = [verdict_of(by_name[t.name], demands, system)[0] for t in tasks]
+    verdicts = [verdict_of_threads(by_name[t.name], demands, system)[0] for t in tasks]
     return tuple(v for v in verdicts if not isinstance(v, Bound))  # type: ignore[misc]

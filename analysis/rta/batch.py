@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.model.callbacks import Callback, Order
-from analysis.model.driver import longest, settled
-from analysis.model.fold import apart
+from analysis.model.driver import longest_slice, settled
+from analysis.model.fold import parts_apart
 from analysis.rta.boosted import gaps, last_segment
 from analysis.rta.regions import whole_segments
 from gpurt._gpurt import ffi, lib
@@ -109,7 +109,11 @@ class Batch:
         for name, times in self.times.items():
             setattr(struct, name, pointer("int64_t", times))
         costs = self.platform
-        struct.alpha, struct.theta, struct.slice = costs.alpha, costs.theta, longest(costs.time_slice, costs.stretch)
+        struct.alpha, struct.theta, struct.slice = (
+            costs.alpha,
+            costs.theta,
+            longest_slice(costs.time_slice, costs.stretch),
+        )
         struct.longest_switch = costs.longest_switch
         if self.pieces is not None:
             struct.piece = pointer("u32", self.pieces.first)
@@ -160,7 +164,7 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
         raise ValueError("the compiled tests know no resources")
     if any(taskset.pending for taskset in tasksets):
         raise ValueError("the compiled tests know neither release jitter nor deadlines beyond periods")
-    sliced = [task for taskset in tasksets for task in apart(taskset)]
+    sliced = [task for taskset in tasksets for task in parts_apart(taskset)]
     tasksets = [whole_segments(taskset) for taskset in tasksets]
     platform = tasksets[0].platform
     costs = {(p.alpha, p.theta, p.time_slice, p.theta_known, p.stretch) for p in (t.platform for t in tasksets)}

@@ -234,7 +234,7 @@ def _ownership(path: Path, charged: set[str]) -> Iterator[Demand]:
                 yield recurring(TermKind.GPU_PREEMPTION, t, amount, OWNERS, system)
 
 
-def verdict_of(task: Task, paths: Paths, system: System) -> tuple[Verdict, Needs]:
+def verdict_of_workers(task: Task, paths: Paths, system: System) -> tuple[Verdict, Needs]:
     """The verdict on a member, and the tasks that it rests on: the other members among them.
 
     A task has that of its worst path, a worker that of its own, up to its end.
@@ -301,7 +301,7 @@ def _switched(task: Task, length: int, switch: int) -> Task:
     return replace(task, segments=tuple(segments))
 
 
-def refusal(name: str, taskset: Taskset, *, able: bool, holds: bool, assigns: bool) -> str | None:
+def refusal_of_workers(name: str, taskset: Taskset, *, able: bool, holds: bool, assigns: bool) -> str | None:
     """Why a test says nothing of a taskset with workers; ``able``, ``holds``: whether it can of such, and of holds."""
     if not taskset.forks:
         return None

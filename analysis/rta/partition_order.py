@@ -23,7 +23,7 @@ def home(task: Task) -> str | None:
     return part.name if part is not None and part.own_gpu else None
 
 
-def homeless(taskset: Taskset) -> str | None:
+def not_isolated(taskset: Taskset) -> str | None:
     """Why partitions are not isolated: a task that uses the GPU and names none, where others do; None elsewhere."""
     users = [task for task in taskset if task.uses_gpu]
     if not taskset.partitioned and all(home(task) is None for task in users):

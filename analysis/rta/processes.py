@@ -21,7 +21,7 @@ from analysis.rta.system import Demands, System, recurring
 SIBLINGS = "readings: threads of one process"
 
 
-def demands(formula: Demands) -> Demands:
+def demands_of_threads(formula: Demands) -> Demands:
     """The formula of a policy, for tasks of which some are threads of one process."""
 
     def of(task: Task, system: System) -> Sequence[Demand | Shared]:
@@ -44,7 +44,7 @@ def view(taskset: Taskset, home: str | None) -> Taskset:
     return taskset.with_gpu_priorities(levels)
 
 
-def disorder(taskset: Taskset) -> str | None:
+def disorder_of_threads(taskset: Taskset) -> str | None:
     """Why priorities let tasks wait for each other for ever, as the file has them or as some thread sees them."""
     seen = (order.disorder(view(taskset, home), together=True) for home in (None, *taskset.processes))
     return order.disorder(taskset) or next(filter(None, seen if taskset.processes else ()), None)
@@ -59,7 +59,7 @@ def _below(task: Task, system: System) -> Iterator[Demand]:
             yield recurring(TermKind.GPU_PREEMPTION, t, amount, SIBLINGS, system)
 
 
-def refusal(name: str, taskset: Taskset, *, able: bool, assigns: bool) -> str | None:
+def refusal_of_threads(name: str, taskset: Taskset, *, able: bool, assigns: bool) -> str | None:
     """Why a test says nothing of processes with several threads that use the GPU; ``able``: whether it can of such."""
     if not taskset.processes:
         return None

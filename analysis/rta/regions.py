@@ -32,7 +32,7 @@ def _region(part: Copy | Kernel) -> int:
     return part.time.worst if isinstance(part, Copy) else -(-part.interleave * part.block // WHOLE)
 
 
-def folded(taskset: Taskset) -> list[str]:
+def left_out(taskset: Taskset) -> list[str]:
     """A sentence on what a simulation of a GPU shared in time leaves out of copies and kernels; none if nothing.
 
     The tests add the longest copy or block to every context switch.  The simulator interrupts them anywhere.

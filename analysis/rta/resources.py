@@ -198,7 +198,7 @@ def _lower(task: Task, taskset: Taskset, resource: Resource, protocol: Protocol)
         if holder.cpu != task.cpu or holder.priority >= task.priority:
             continue
         waits = any(tasks[name].priority <= holder.priority for name in users - {holder.name})
-        yield section.time + (wakeups.latency(taskset) if waits else 0), holder.name
+        yield section.time + (wakeups.latency_contained(taskset) if waits else 0), holder.name
 
 
 def ceiling_of(resource: Resource, taskset: Taskset) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.model import Partition, Task, Taskset
-from analysis.rta.partition_order import home, homeless, on_one_bus
+from analysis.rta.partition_order import home, not_isolated, on_one_bus
 
 
 def separate(taskset: Taskset) -> list[Taskset]:
@@ -22,7 +22,7 @@ def separate(taskset: Taskset) -> list[Taskset]:
     """
     policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
     mixed = len(policies) > 1 or bool(taskset.resources) or policies & {"job", "timesliced"}
-    if mixed or not taskset.partitioned or taskset.locked_beside or homeless(taskset) or on_one_bus(taskset):
+    if mixed or not taskset.partitioned or taskset.locked_beside or not_isolated(taskset) or on_one_bus(taskset):
         return []
     groups = _groups(taskset)
     if any(len({home(task) for task in group if task.uses_gpu}) > 1 for group in groups):

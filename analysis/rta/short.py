@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from analysis.model import Task
 from analysis.rta.system import System
-from analysis.rta.windows import MAX_GPU_USERS, length
+from analysis.rta.windows import MAX_GPU_USERS, longest_inside
 
 #: Rates are added as integers, scaled by this.
 RATE_SCALE = 1 << 20
@@ -73,4 +73,4 @@ def short(task: Task, system: System, outside: Callable[[Task], int]) -> Short:
 
 def _inside(h: Task, system: System) -> int:
     """How long a job is inside its segments at most."""
-    return system.once(f"length {h.name}", lambda: length(h, system))
+    return system.once(f"length {h.name}", lambda: longest_inside(h, system))

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from analysis.model import POLICIES, PolicyFacts, Sharing, Taskset, Waiting
 from analysis.model.conflicts import UNKNOWN_TIMES, under
-from analysis.model.fold import apart
+from analysis.model.fold import parts_apart
 from analysis.rta import forkjoin, processes, triggered, wakeups, yielding
 from analysis.rta.analyse import analyse
 from analysis.rta.attacks import ATTACKS
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, equals_that_wait, one_sided
-from analysis.rta.partition_order import homeless, locked, on_one_bus, out_of_order
+from analysis.rta.partition_order import locked, not_isolated, on_one_bus, out_of_order
 from analysis.rta.regions import whole_segments
 from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
 from analysis.rta.separate import separate
@@ -189,7 +189,7 @@ class Test:
         taskset = forkjoin.with_holds(forkjoin.with_switches(taskset))
         if taskset.forks or taskset.resources or (any(taskset.platform.woken) and wakeups.contended(taskset)):
             instead = None  # its proof has neither workers, nor holders of resources, nor wake-ups at the update lock
-        demands = processes.demands(self.demands) if taskset.processes else self.demands
+        demands = processes.demands_of_threads(self.demands) if taskset.processes else self.demands
         return analyse(
             self.name, demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
             instead=instead, paths=self.paths,
@@ -223,15 +223,17 @@ class Test:
         if why := yielding.refusal(self.name, taskset, self.yields and not self.assigns):
             return self._refused(taskset, Reason.BEGIN, why)
         able = self.paths is not None
-        if why := forkjoin.refusal(self.name, taskset, able=able, holds=self.rules.raises, assigns=self.assigns):
+        if why := forkjoin.refusal_of_workers(
+            self.name, taskset, able=able, holds=self.rules.raises, assigns=self.assigns
+        ):
             return self._refused(taskset, Reason.WORKERS, why)
-        if why := processes.refusal(self.name, taskset, able=self.processes, assigns=self.assigns):
+        if why := processes.refusal_of_threads(self.name, taskset, able=self.processes, assigns=self.assigns):
             return self._refused(taskset, Reason.PROCESS, why)
         if why := self._unknown_thread(taskset):
             return self._refused(taskset, Reason.THREAD, why)
         if why := self._unknown_pending(taskset):
             return self._refused(taskset, Reason.PENDING, why)
-        why = wakeups.refusal(self.name, self.rules, taskset, latency=self.latency, resources=self.resources)
+        why = wakeups.refusal_of_wakeups(self.name, self.rules, taskset, latency=self.latency, resources=self.resources)
         return self._refused(taskset, Reason.LATENCY, why) if why else None
 
     def _unknown_pending(self, taskset: Taskset) -> str | None:
@@ -255,7 +257,7 @@ class Test:
 
     def seen(self, taskset: Taskset) -> Taskset:
         """The taskset as the formula sees it: as it is simulated, with wake-ups and waits as parts of segments."""
-        return wakeups.contained(yielding.contained(self.simulated(taskset)), self.waiting)
+        return wakeups.with_wakeups(yielding.contained(self.simulated(taskset)), self.waiting)
 
     def simulated(self, taskset: Taskset) -> Taskset:
         """The taskset that a simulation of the test's system takes: copies and kernels are GPU segments.
@@ -265,7 +267,7 @@ class Test:
         """
         if self.rules.turns:
             taskset = under(taskset, self.policy, everywhere=True) or taskset
-        return whole_segments(apart(taskset) if self.rules.turns and self.sound else taskset)
+        return whole_segments(parts_apart(taskset) if self.rules.turns and self.sound else taskset)
 
     def refusal(self, taskset: Taskset) -> Result | None:
         """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere.
@@ -276,7 +278,7 @@ class Test:
             return self._refused(taskset, Reason.PARTITIONS, UNKNOWN_TIMES)
         if not self.partitions and taskset.partitioned:
             return self._refused(taskset, Reason.PARTITIONS, f"{self.name} is for a GPU that is one partition")
-        if self.partitions and (reason := homeless(taskset) or locked(taskset)):
+        if self.partitions and (reason := not_isolated(taskset) or locked(taskset)):
             return self._refused(taskset, Reason.PARTITIONS, reason)
         spins = any(t.spins(self.waiting) for t in taskset)
         reason = self._disorder(taskset, spins) or equals_that_wait(taskset, self.equals(spins))
@@ -288,7 +290,7 @@ class Test:
             return None
         if self.partitions:
             return out_of_order(taskset, spins)
-        return one_sided(taskset) or (processes.disorder(taskset) if self.ordered else None)
+        return one_sided(taskset) or (processes.disorder_of_threads(taskset) if self.ordered else None)
 
     def _refused(self, taskset: Taskset, reason: Reason, why: str) -> Result:
         """No bound for any task, except those that no order of GPU priorities can delay."""
@@ -313,7 +315,7 @@ class Test:
     def assign(self, taskset: Taskset, given: Sequence[str] = ()) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test; none where it refuses.
 
-        ``given``: the tasks of the lowest levels, where these are known (analysis.answers.compiled.assign).
+        ``given``: the tasks of the lowest levels, where these are known (analysis.answers.compiled.assign_compiled).
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
         if refused := self.unseen(taskset):

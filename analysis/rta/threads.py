@@ -50,7 +50,7 @@ class Company:
     recurring: tuple[tuple[Task, int | None], ...] = ()
 
 
-def verdict_of(
+def verdict_of_threads(
     task: Task, demands_of: Demands, system: System, instead: Demands | None = None,
     paths: forkjoin.Paths | None = None,
 ) -> tuple[Verdict, Needs]:  # fmt: skip
@@ -59,7 +59,7 @@ def verdict_of(
     ``paths``: the formula of tasks with workers.  Raises Unbounded as the formula does.
     """
     if paths and task.name in system.taskset.forked:
-        return forkjoin.verdict_of(task, paths, system)
+        return forkjoin.verdict_of_workers(task, paths, system)
     served = system.taskset.served_with(task)
     if len(served) > 1:
         return Chains(served, demands_of, system).verdict(task)

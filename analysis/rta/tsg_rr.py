@@ -7,7 +7,7 @@ The paper's equation 3 forgets the context switch back to the task itself; docs/
 from __future__ import annotations
 
 from analysis.model import Task
-from analysis.model.driver import longest, settled
+from analysis.model.driver import longest_slice, settled
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
@@ -65,4 +65,4 @@ def slices(task: Task, system: System) -> int:
 def round_length(tasks: int, system: System) -> int:
     """(L + theta) nu: a slice, as long as it may last, and the switch to it, of so many tasks."""
     platform = system.taskset.platform
-    return tasks * (longest(platform.time_slice, platform.stretch) + platform.theta)
+    return tasks * (longest_slice(platform.time_slice, platform.stretch) + platform.theta)

@@ -32,7 +32,7 @@ LEMMA = "readings: latency, wake-ups"
 HANDED = "readings: latency, the update lock"
 
 
-def contained(taskset: Taskset, waiting: Waiting | None) -> Taskset:
+def with_wakeups(taskset: Taskset, waiting: Waiting | None) -> Taskset:
     """The taskset with the wake-ups of its tasks as parts of their segments.  Nothing changes where that was done.
 
     A job wakes when it is released.  In a GPU segment its thread can sleep in begin and end, and while G^e executes.  A
@@ -91,7 +91,7 @@ def _waits(task: Task, taskset: Taskset) -> int:
     )  # fmt: skip
 
 
-def latency(taskset: Taskset) -> int:
+def latency_contained(taskset: Taskset) -> int:
     """The ``cpu_latency`` of a taskset whose segments contain its wake-ups, ns."""
     woken = taskset.platform.woken
     return woken[0] - unpreempted(0, taskset)[0] if woken else 0
@@ -100,7 +100,11 @@ def latency(taskset: Taskset) -> int:
 def own(task: Task, system: System, waiting: Waiting | None) -> int:
     """The part of its own execution that ``contained`` has added: of one release, and of every GPU segment, ns."""
     woken = system.taskset.platform.woken
-    return latency(system.taskset) + (waiting or task.waiting).wakeups * task.eta * woken[task.cpu] if woken else 0
+    return (
+        latency_contained(system.taskset) + (waiting or task.waiting).wakeups * task.eta * woken[task.cpu]
+        if woken
+        else 0
+    )
 
 
 def contended(taskset: Taskset) -> bool:
@@ -143,7 +147,9 @@ def _decisions(segments: int, system: System) -> int:
     return 4 * segments * max(system.taskset.platform.woken, default=0)
 
 
-def refusal(name: str, policy: PolicyFacts, taskset: Taskset, *, latency: bool, resources: bool) -> str | None:
+def refusal_of_wakeups(
+    name: str, policy: PolicyFacts, taskset: Taskset, *, latency: bool, resources: bool
+) -> str | None:
     """Why a test says nothing of a taskset with wake-ups or resources; whether it is one that can."""
     platform = taskset.platform
     if taskset.resources and not resources:

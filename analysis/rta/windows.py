@@ -66,7 +66,7 @@ def inside(task: Task, system: System, level: int | None = None) -> Mapping[str,
     return total
 
 
-def length(task: Task, system: System) -> int:
+def longest_inside(task: Task, system: System) -> int:
     """How long a job is inside its segments at most, ns; the deadline if one of them may be longer than that."""
     found = list(owners(task, system).values())
     windows = [_window(task, segment, found, system) for segment in task.gpu_segments]

@@ -153,7 +153,7 @@ def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[
         nonlocal tried
         index = len(given)
         if index == len(system.tasks):
-            if not (system.ties or system.method.looks_down) or passes(system, given):
+            if not (system.ties or system.method.looks_down) or allocation_passes(system, given):
                 yield given
             return
         task = system.tasks[index]
@@ -192,7 +192,7 @@ def most_slack(system: System, units: Units, found: Allocation | None = None) ->
         if not system.users[tightest]:
             break
         trial = tuple(g + units.step * (i == tightest) for i, g in enumerate(best))
-        if not passes(system, trial) or slack(system, trial) <= merit:
+        if not allocation_passes(system, trial) or slack(system, trial) <= merit:
             break
         best, merit = trial, slack(system, trial)
     return best
@@ -231,7 +231,7 @@ def frontier(
     return {name: rows for name, rows in table.items() if rows}
 
 
-def passes(system: System, given: Sequence[int]) -> bool:
+def allocation_passes(system: System, given: Sequence[int]) -> bool:
     """Whether every task has a bound on this allocation."""
     return on_units(system, named_allocation(system, given)).schedulable
 

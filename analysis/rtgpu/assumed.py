@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from analysis.model import Copy, CpuSegment, Task, Taskset
 
 
-def assumed(taskset: Taskset) -> list[str]:
+def assumed_of_units(taskset: Taskset) -> list[str]:
     """Assumptions in bounds of tasks that own units, a sentence each: the file's author may not have meant these."""
     plain = [
         task.name for task in taskset.real_time

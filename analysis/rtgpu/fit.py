@@ -59,7 +59,7 @@ def read_rows(path: Path) -> MeasuredSpans:
     """
     name = filename(path)
     try:
-        text = files.read(path, MAX_TIMES_BYTES, "a file of measurements").decode("utf-8-sig")
+        text = files.read_whole(path, MAX_TIMES_BYTES, "a file of measurements").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileError(f"{name}: is not UTF-8 text") from None
     times: dict[int, list[int]] = {}

@@ -151,7 +151,7 @@ def _published(found: Chain, around: Around) -> Response:
 
 
 def _spinning(found: Chain, spins: stgm.Busy) -> Response:
-    value, solved = stgm.solve(spins, found.task.deadline)
+    value, solved = stgm.solve_stgm(spins, found.task.deadline)
 
     def terms() -> tuple[Term, ...]:
         window = min(value, found.task.deadline) + spins.closed

@@ -102,7 +102,7 @@ def waits(chain: Chain, others: Above, blocking: int) -> int | None:
     return sum(window.reached for window in windows) if all(window.solved for window in windows) else None
 
 
-def solve(found: Busy, deadline: int) -> tuple[int, bool]:
+def solve_stgm(found: Busy, deadline: int) -> tuple[int, bool]:
     """The least solution up to the deadline, ns, and True; a value beyond the deadline and False if there is none."""
     start = below_solution(found.demands[0].amount, found.demands)
     if start is None:

@@ -31,9 +31,9 @@ class UnitsTest:
 def _run(method: Method, taskset: Taskset) -> Result:
     platform = taskset.platform
     system, total = System(method, taskset, platform.bus_chunk), platform.compute_units
-    if contradiction := mixed(taskset):
+    if contradiction := mixed_modes(taskset):
         return failed(system, Reason.WAITING, contradiction)
-    given = stated(system)
+    given = stated_units(system)
     if given is None:
         try:
             return compiled.run_method(system, Units.of(total, taskset.platform.sizes))
@@ -44,7 +44,7 @@ def _run(method: Method, taskset: Taskset) -> Result:
     return on_units(system, given)
 
 
-def mixed(taskset: Taskset) -> str:
+def mixed_modes(taskset: Taskset) -> str:
     """A sentence on two tasks that wait in different modes; empty if all that use the GPU wait in one."""
     first = {task.waiting.spins: task.name for task in reversed(taskset.real_time) if task.uses_gpu}
     if len(first) < 2:
@@ -66,7 +66,7 @@ def too_many(given: Mapping[str, int], total: int) -> str:
     return f"the tasks' partitions have {wanted} units of the GPU, and it has {total}" if wanted > total else ""
 
 
-def stated(system: System) -> dict[str, int] | None:
+def stated_units(system: System) -> dict[str, int] | None:
     """The units that the file gives the tasks with kernels; None if some task has none."""
     users = [task for task, user in zip(system.tasks, system.users, strict=True) if user]
     given = {task.name: task.partition.size for task in users if task.partition}

@@ -15,13 +15,13 @@ from analysis.chains.observed import observed
 from analysis.model import FEDERATED, Taskset
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, on_units
-from analysis.rtgpu.assumed import assumed
+from analysis.rtgpu.assumed import assumed_of_units
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Way, prepared
-from analysis.rtgpu.verdict import stated, too_many
+from analysis.rtgpu.verdict import stated_units, too_many
 from analysis.simulation.simulate import MAX_VIRTUAL_NS, Observed, Options, Simulation, SimulationError, default_horizon
-from analysis.traces.trace import About, Event, Kind, Trace, placed_of, times_of
+from analysis.traces.trace import About, Event, Kind, Trace, placed_of, traced_times
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
@@ -71,7 +71,7 @@ class Federated:
     @property
     def notes(self) -> list[str]:
         """How the file is read."""
-        return assumed(self.system.taskset)
+        return assumed_of_units(self.system.taskset)
 
     def bounds(self) -> dict[str, int]:
         """The bounds of the sound test of the waiting mode on these units, ns by task."""
@@ -110,7 +110,7 @@ class Federated:
             events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
         waiting = "busy" if self.system.method is STGM else "suspend"
         meta = {"source": "simulator", "clock": "virtual", "policy": FEDERATED, "waiting": waiting,
-                "times": times_of(self.system.taskset), "placed": placed_of(self.system.taskset)}  # fmt: skip
+                "times": traced_times(self.system.taskset), "placed": placed_of(self.system.taskset)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 
     @cached_property
@@ -167,7 +167,7 @@ def _method(taskset: Taskset, options: Options) -> Method:
 
 
 def _units(system: System) -> dict[str, int]:
-    given = stated(system)
+    given = stated_units(system)
     if given is not None:
         if excess := too_many(given, system.taskset.platform.compute_units):
             raise SimulationError(f"policy federated: {excess}")

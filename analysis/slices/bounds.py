@@ -18,7 +18,7 @@ from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import Demands, System
 from analysis.slices.runlist import Runlist, runlist
-from analysis.slices.supply import Supply, edf, response
+from analysis.slices.supply import Supply, edf_supplied, response
 
 TURNS = "readings: time partitions, turns"
 SHARED_LEMMA = "readings: time partitions, one TSG"
@@ -91,4 +91,4 @@ def _meets(task: Task, mates: Sequence[Task], supply: Supply, system: System) ->
     users = (task, *mates)
     only = all(t.eta == 1 and not t.cpu_time + t.misc_time and t.deadline <= t.period for t in users)
     undelayed = all(not h.cpu_time + h.misc_time for t in users for h in system.hpp(t))
-    return only and undelayed and edf([SporadicTask(t.pure_time, t.deadline, t.period) for t in users], supply)
+    return only and undelayed and edf_supplied([SporadicTask(t.pure_time, t.deadline, t.period) for t in users], supply)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from analysis.model import Task, Taskset
-from analysis.model.driver import longest, settled
+from analysis.model.driver import longest_slice, settled
 from analysis.slices.supply import Supply
 from gpurt._gpurt import lib
 
@@ -52,7 +52,7 @@ class Runlist:
 
     def turn(self, entry: Entry) -> int:
         """The longest turn of another entry, its context switch included, ns."""
-        return longest(entry.slice, self.stretch) + self.theta
+        return longest_slice(entry.slice, self.stretch) + self.theta
 
     def gap(self, entry: Entry) -> int:
         """The longest time between two turns of an entry with work, or before its first one, ns.

@@ -48,7 +48,7 @@ def response(supply: Supply, work: int, others: Callable[[int], int], limit: int
         return max(diverged.reached, limit + 1)
 
 
-def edf(jobs: Sequence[SporadicTask], supply: Supply) -> bool:
+def edf_supplied(jobs: Sequence[SporadicTask], supply: Supply) -> bool:
     """Whether preemptive EDF misses no deadline: dbf(t) <= sbf(t) at each deadline t (Shin and Lee, RTSS'03).
 
     Jobs are released exactly when they arrive.  A lower bound of sbf(t) is s/(s+g) (t - g).  Deadlines therefore matter

@@ -66,7 +66,7 @@ def assumed_data(those: Collection[Assumed]) -> list[Document]:
     return [{"key": one.key, "assumption": one.text, "of": one.tasks} for one in those]
 
 
-def lines(those: Collection[Assumed]) -> Iterator[str]:
+def assumption_lines(those: Collection[Assumed]) -> Iterator[str]:
     """The same beside a verdict: how tasks wait, and by their keys the rest."""
     for one in those:
         if one.key == "waiting":

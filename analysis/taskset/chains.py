@@ -15,7 +15,7 @@ from gpurt.units import exact_ms
 
 LIMITS = ("max_reaction", "max_age", "max_age_at_output")
 
-def read(tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
+def read_chains(tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
     """The chains of tables whose fields are right; reports what these say wrong of the tasks."""
     known = {task.name: task for task in tasks}
     made = [(at, one) for at, values in tables if (one := _made(values, known, ("chain", at), report))]

@@ -57,7 +57,7 @@ def keys(schema: Document | None = None, before: str = "") -> Iterator[tuple[str
 def json_schema() -> Document:
     """The JSON Schema (2020-12) of a taskset file."""
     root = schema.table_schema(
-        {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}
+        {"platform": Field(schema.table_of_fields(PLATFORM), "the machine", required=True)}
     )
     lists = {
         "task": (_task_schema(), "the tasks"),

@@ -24,9 +24,7 @@ YIELDING = {
         schema.integer(0, 1000), "how many groups of processes beside the real-time tasks' there are", required=True
     ),
     "decision": Field(schema.time(), "from a post, or a due timer, until the host has decided", required=True),
-    "stall": Field(
-        schema.time(), "how long a call of the driver stops a process that it is not about", required=True
-    ),
+    "stall": Field(schema.time(), "how long a call of the driver stops a process that it is not about", required=True),
 }
 PLATFORM = {
     "cpus": Field(schema.integer(1, schema.MAX_CPUS), "number of CPUs", required=True),
@@ -39,11 +37,12 @@ PLATFORM = {
         assumes="the driver's slices are 1024us",
     ),
     "copy_engine": Field(
-        schema.boolean(), "whether copies run beside kernels; true unless given",
+        schema.boolean(),
+        "whether copies run beside kernels; true unless given",
         assumes="copies delay no kernel of another task",
     ),
     "compute_units": Field(schema.integer(0, schema.MAX_UNITS), "SMs or CUs of the GPU"),
-    "units": Field(schema.table(UNITS), "how many of them a partition may have; any number unless given"),
+    "units": Field(schema.table_of_fields(UNITS), "how many of them a partition may have; any number unless given"),
     "cross_contention": Field(
         schema.factor(),
         "what memory-intensive work is slowed down by while another partition does such work; 1 unless given",
@@ -66,18 +65,19 @@ PLATFORM = {
         assumes="a thread executes at once when it wakes",
     ),
     "clocks": Field(
-        schema.table(CLOCKS), "the clocks at which the file's times hold; not stated unless given",
+        schema.table_of_fields(CLOCKS),
+        "the clocks at which the file's times hold; not stated unless given",
         assumes="times hold at whatever clocks the machine has",
     ),
     "policy": Field(
         schema.choice(*(one.name for one in POLICIES.values() if not one.published)),
-        f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
+        f"how the GPU is scheduled; {DEFAULT_POLICY} unless given",
     ),
     "begin": Field(
         schema.choice(ISOLATED, YIELD),
         "policy segment: others are off before a GPU segment executes, or go off while it does; isolated unless given",
     ),
-    "yield": Field(schema.table(YIELDING), "begin by yield: what was measured; no bound unless given"),
+    "yield": Field(schema.table_of_fields(YIELDING), "begin by yield: what was measured; no bound unless given"),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),
         "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",
@@ -107,9 +107,7 @@ TASK = {
     "priority": Field(
         schema.integer(0, schema.MAX_PRIORITY), "SCHED_FIFO priority 1..99, 0 for best effort", required=True
     ),
-    "gpu_priority": Field(
-        schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"
-    ),
+    "gpu_priority": Field(schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"),
     "period": Field(
         schema.time(1), "minimum time between releases; a worker has its task's, best effort 1s unless given"
     ),
@@ -127,7 +125,8 @@ TASK = {
     "offset": Field(schema.time(), "its first release, in plans of energy; 0 unless given"),
     "gpu": Field(NAME, "the only [[gpu]] that it may use; any that its profile is for unless given"),
     "waiting": Field(
-        schema.choice(*(mode.value for mode in Waiting)), "what it does during G^e; suspend unless given",
+        schema.choice(*(mode.value for mode in Waiting)),
+        "what it does during G^e; suspend unless given",
         assumes="its thread sleeps while its GPU work executes: CUDA and HIP spin unless told otherwise",
     ),
     "form": Field(
@@ -136,7 +135,7 @@ TASK = {
         assumes="its program states the form that goes with its waiting, or none",
     ),
     "segments": Field(
-        schema.array(schema.table(SEGMENT), "an array of segments"), "its segments in order", required=True
+        schema.array(schema.table_of_fields(SEGMENT), "an array of segments"), "its segments in order", required=True
     ),
     "command": Field(schema.array(_ANY_STRING, "an array of strings"), "the program and its arguments"),
     "cgroup": Field(
@@ -153,7 +152,7 @@ TASK = {
         assumes="no thread of its process serves another task",
     ),
     "partition": Field(
-        schema.either(NAME, schema.table(OWN_PARTITION), "the name of one [[partition]]"),
+        schema.either(NAME, schema.table_of_fields(OWN_PARTITION), "the name of one [[partition]]"),
         "the [[partition]] that it executes in, or the part of the GPU that it alone may use",
     ),
     "intensity": Field(schema.choice(*(kind.value for kind in Intensity)), "what its GPU work uses most"),
@@ -162,15 +161,16 @@ TASK = {
         "what its GPU work is slowed down by if its partition has another task of its intensity; 1 unless given",
         assumes="no other task of its intensity slows it down",
     ),
-    "clocks": Field(schema.table(CLOCKS), "those that its times are of (measure times); the platform's unless given"),
+    "clocks": Field(
+        schema.table_of_fields(CLOCKS), "those that its times are of (measure times); the platform's unless given"
+    ),
     "thread": Field(
-        NAME, "the [[thread]] that serves its jobs, and those of other tasks; its own unless given",
+        NAME,
+        "the [[thread]] that serves its jobs, and those of other tasks; its own unless given",
         assumes="its thread serves no other task",
     ),
     "rank": Field(schema.integer(0, 9999), "its place in its thread's order, 0 first; order fifo has none"),
-    "kind": Field(
-        schema.choice(*(kind.value for kind in Callback)), "what releases its jobs in a thread of ROS 2"
-    ),
+    "kind": Field(schema.choice(*(kind.value for kind in Callback)), "what releases its jobs in a thread of ROS 2"),
 }
 THREAD = {
     "name": Field(NAME, "the thread's name, used once", required=True),
@@ -194,7 +194,8 @@ CHAIN = {
             schema.string(NAME.schema["pattern"], "a task's name (a fork or a join is a [[chain]] for each way)"),
             "an array of names",
         ),
-        "its tasks, from the stimulus to the output", required=True,
+        "its tasks, from the stimulus to the output",
+        required=True,
     ),
     "links": Field(
         schema.array(schema.choice("sampled", "triggered"), "an array of links"),
@@ -223,7 +224,9 @@ RESOURCE = {
         required=True,
     ),
     "sections": Field(
-        schema.array(schema.table(SECTION), "an array of sections"), "the critical sections of tasks", required=True
+        schema.array(schema.table_of_fields(SECTION), "an array of sections"),
+        "the critical sections of tasks",
+        required=True,
     ),
 }
 SHARED_PARTITION = {

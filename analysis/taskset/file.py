@@ -36,8 +36,8 @@ from analysis.taskset.lines import line_of
 from analysis.taskset.mechanisms import unchecked
 from analysis.taskset.profiles import Profiles
 from analysis.taskset.schema import Field, Mistakes
-from analysis.taskset.segments import check, segments_of, uses_gpu
-from analysis.taskset.text import document_of, read
+from analysis.taskset.segments import check_segments, segments_of, uses_gpu
+from analysis.taskset.text import document_of, read_text
 from gpurt._gpurt import lib
 from gpurt.enums import Form
 from gpurt.errors import Problem, TasksetError
@@ -105,7 +105,7 @@ class TasksetFile:
 def load(path: Path | str) -> TasksetFile:
     """Reads and checks a file.  Raises TasksetError with every mistake, FileError if it cannot be read."""
     path = Path(path)
-    return parse(path, read(path))
+    return parse(path, read_text(path))
 
 
 def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
@@ -159,7 +159,7 @@ def _interpret(
         _check_place(values, platform, ("thread", index), report)
         if len(report.problems) == before:
             served[values["name"]] = values
-    threads.check(document, report)
+    threads.check_threads(document, report)
     tasks, launch, names = [], {}, _names(document.get("partition"))
     forking: list[tuple[int, Document, int]] = []
     for index, own, before in _tables(document, "task", threads.fields_of, report):
@@ -179,9 +179,9 @@ def _interpret(
     held = [(at, values) for at, values, before in found if len(report.problems) == before]
     if platform is None or report.problems:
         return None, launch, ()
-    forked = forks.read(forking, tasks, report)
+    forked = forks.read_forks(forking, tasks, report)
     taskset = Taskset(
-        platform, forks.joined(tasks, forked), tuple(partitions.values()), chains.read(rows, tasks, report),
+        platform, forks.joined(tasks, forked), tuple(partitions.values()), chains.read_chains(rows, tasks, report),
         resources.read_resources(held, tasks, report), forked,
     )  # fmt: skip
     partitions_of_file.check_partitions(taskset, report, unplaced)
@@ -216,7 +216,7 @@ def _tables(
 
 
 def _platform(value: object, report: Mistakes) -> Platform | None:
-    values = schema.table(PLATFORM).read(value, ("platform",), report)
+    values = schema.table_of_fields(PLATFORM).read(value, ("platform",), report)
     if values is None:
         return None
     epsilon, alpha, theta = (values.get(key) for key in ("epsilon", "alpha", "theta"))
@@ -240,7 +240,7 @@ def _platform(value: object, report: Mistakes) -> Platform | None:
         values["cpus"], alpha, theta, values.get("time_slice", 1_024_000),
         values.get("copy_engine", True), values.get("compute_units", 0), values.get("policy", DEFAULT_POLICY),
         thread_cpu, theta_known,
-        partitions_of_file.sizes(values.get("units"), values.get("compute_units", 0), report),
+        partitions_of_file.partition_sizes(values.get("units"), values.get("compute_units", 0), report),
         values.get("cross_contention", Fraction(1)), values.get("chip"),
         values.get("bus_chunk", 0), stretch=True, region=values.get("region", 0),
         cpu_latency=values.get("cpu_latency", 0), begin=values.get("begin", ISOLATED),
@@ -260,7 +260,7 @@ def _cross_check(
         report.add((*path, "max_period"), "max_period: must be at least the period")
     segments = values.get("segments")
     units = platform.compute_units if platform else 1
-    check(segments or [], units, values.get("period"), (*path, "segments"), report)
+    check_segments(segments or [], units, values.get("period"), (*path, "segments"), report)
     _check_partition(values.get("partition"), platform, names, (*path, "partition"), report)
     user = segments is None or uses_gpu(values)
     if "gpu_priority" in values and "thread" not in values and (not user or values.get("priority") == 0):
@@ -323,7 +323,8 @@ def _task(
         partitions_of_file.made_partitions(given) if isinstance(given, dict) else partitions.get(given or ""),
         Form(Form.parse(values["form"])) if "form" in values else None,
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
-        threads.made(served[values["thread"]]) if values.get("thread") in served else None, values.get("rank", 0),
+        threads.thread_of_table(served[values["thread"]]) if values.get("thread") in served else None,
+        values.get("rank", 0),
         Callback(values["kind"]) if "kind" in values else None, values.get("jitter", 0),
         values.get("max_period", period if values.get("releases") == "periodic" else None), values.get("process"),
     )  # fmt: skip
@@ -357,7 +358,7 @@ def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
         return tuple(Problem(where, f"platform: {key} {why}") for key in sorted(missing))
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
     if not known and taskset.real_time and any(task.uses_gpu for task in taskset):
-        text = "epsilon is missing: what a runlist update costs; gpurt status latency shows it, and \"0ns\" says none"
+        text = 'epsilon is missing: what a runlist update costs; gpurt status latency shows it, and "0ns" says none'
         return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
     return ()
 

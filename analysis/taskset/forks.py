@@ -86,7 +86,7 @@ def before(segments: Sequence[Document]) -> list[Document] | None:
     return None if at is None else list(segments[:at])
 
 
-def read(rows: Sequence[tuple[int, Document, int]], tasks: Sequence[Task], report: Mistakes) -> tuple[Fork, ...]:
+def read_forks(rows: Sequence[tuple[int, Document, int]], tasks: Sequence[Task], report: Mistakes) -> tuple[Fork, ...]:
     """The forks of [[task]] tables whose fields are right; reports what these say wrong of their tasks.
 
     ``rows``: the number of each, its fields, and how many of its segments come before its workers.

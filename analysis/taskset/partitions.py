@@ -50,7 +50,7 @@ def made_partitions(values: Document) -> Partition:
     return Partition(values.get("compute_units"), int(mask, 16) if mask else None, **rest)
 
 
-def sizes(units: dict[str, int] | None, there: int, report: Mistakes) -> tuple[int, ...]:
+def partition_sizes(units: dict[str, int] | None, there: int, report: Mistakes) -> tuple[int, ...]:
     """The sizes that a partition may have, ascending; empty: any."""
     if units is None:
         return ()

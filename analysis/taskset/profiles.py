@@ -12,7 +12,7 @@ from analysis.taskset import schema, spatial
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of
 from analysis.taskset.schema import Mistakes, cure_of_time, quoted
-from analysis.taskset.text import document_of, read
+from analysis.taskset.text import document_of, read_text
 from gpurt.errors import FileError, Problem, TasksetError
 from gpurt.types import Document
 
@@ -44,7 +44,7 @@ class SpatialReader:
         if not entries and missing:
             self.report.add((), f"[[{key}]] is missing: {missing}")
         found: list[tuple[Where, Document | None]] = []
-        plain, included = schema.table(table), schema.table(spatial.FROM_FILE)
+        plain, included = schema.table_of_fields(table), schema.table_of_fields(spatial.FROM_FILE)
         for index, entry in enumerate(entries):
             before = len(self.report.problems)
             kind = included if key == "profile" and isinstance(entry, dict) and "file" in entry else plain
@@ -132,7 +132,7 @@ class SpatialReader:
     def _included(self, where: Where, path: Path, gpus: list[SpatialGpu]) -> dict[str, Profile]:
         """The profiles of another file.  Raises TasksetError about that file; a missing file is a mistake here."""
         try:
-            document, report = document_of(path, read(path))
+            document, report = document_of(path, read_text(path))
         except TasksetError:
             raise
         except FileError as error:

@@ -276,7 +276,7 @@ def array(of: ValueKind, what: str) -> ValueKind:
     return ValueKind(read, {"type": "array", "items": of.schema, "minItems": 1})
 
 
-def table(fields: dict[str, Field]) -> ValueKind:
+def table_of_fields(fields: dict[str, Field]) -> ValueKind:
     """A table with these fields, read as a dict."""
 
     def read(value: TomlValue, path: Path, report: Mistakes) -> Document | None:

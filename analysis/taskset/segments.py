@@ -90,7 +90,7 @@ _INCOMPLETE = {
 }  # fmt: skip
 
 
-def check(segments: list[Document], units: int, period: int | None, path: Where, report: Mistakes) -> None:
+def check_segments(segments: list[Document], units: int, period: int | None, path: Where, report: Mistakes) -> None:
     """Reports segments that are of no kind, and kernels and copies that cannot be.  ``units``: of the platform."""
     for index, segment in enumerate(segments):
         where = (*path, index)

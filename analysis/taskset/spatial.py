@@ -33,7 +33,7 @@ def power(low: int = 0) -> ValueKind:
     return ValueKind(read, {"type": "string", "pattern": POWER_PATTERN})
 
 
-def short(low: int = 0) -> ValueKind:
+def short_time(low: int = 0) -> ValueKind:
     """A time of at most 13 days, so that sums of them fit into 64 bits."""
     plain = schema.time(low)
 
@@ -48,8 +48,8 @@ def short(low: int = 0) -> ValueKind:
 
 
 _TABLE = schema.array(schema.span(), "an array of times, or { work, saturates }")
-_FORMULA = schema.table({
-    "work": Field(short(1), "e(1)", required=True),
+_FORMULA = schema.table_of_fields({
+    "work": Field(short_time(1), "e(1)", required=True),
     "saturates": Field(schema.integer(1, MAX_UNITS), "units beyond which nothing is gained", required=True),
 })  # fmt: skip
 
@@ -87,26 +87,30 @@ GPU = {
 }
 ON = {
     "gpu": Field(NAME, "the type of GPU", required=True),
-    "copy_in": Field(short(), "time of the copy to the GPU; 0 unless given"),
-    "copy_out": Field(short(), "time of the copy back; 0 unless given"),
+    "copy_in": Field(short_time(), "time of the copy to the GPU; 0 unless given"),
+    "copy_out": Field(short_time(), "time of the copy back; 0 unless given"),
     "kernel": Field(times(), "kernel times by number of units", required=True),
     "power": Field(power(1), "power of one active unit", required=True),
-    "measured_power": Field(schema.array(power(), "an array of powers"),
-                            "power of the whole GPU, static included, while the kernel executes alone on 1 to M units"),
+    "measured_power": Field(
+        schema.array(power(), "an array of powers"),
+        "power of the whole GPU, static included, while the kernel executes alone on 1 to M units",
+    ),
     "clock": Field(CLOCK, "the clock that this was measured at"),
     "source": Field(schema.string("^[^\\u0000]*$", "a string without NUL"), "where the numbers are from"),
 }
 PROFILE = {
     "name": Field(NAME, "the profile's name, used once", required=True),
-    "on": Field(schema.array(schema.table(ON), "[[profile.on]] tables"), "what it takes on a GPU", required=True),
+    "on": Field(
+        schema.array(schema.table_of_fields(ON), "[[profile.on]] tables"), "what it takes on a GPU", required=True
+    ),
 }
 FROM_FILE = {"file": Field(schema.string("^[^\\u0000]+$", "a path"), "a file with [[profile]] tables", required=True)}
 TASKS = {
     **{key: Field(one.kind, one.about) for key, one in TASK.items()},
     "name": TASK["name"],
-    "period": Field(short(1), "minimum time between releases", required=True),
-    "deadline": Field(short(1), "relative deadline; the period unless given"),
-    "offset": Field(short(), "first release; 0 unless given"),
+    "period": Field(short_time(1), "minimum time between releases", required=True),
+    "deadline": Field(short_time(1), "relative deadline; the period unless given"),
+    "offset": Field(short_time(), "first release; 0 unless given"),
     "segments": TASK["segments"],
 }
-MACHINE = schema.table(PLATFORM)
+MACHINE = schema.table_of_fields(PLATFORM)

@@ -39,9 +39,9 @@ def document_of(path: Path, text: str) -> tuple[Document, Mistakes]:
         raise TasksetError(path, [Problem(1, "nested too deeply")]) from None
 
 
-def read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """A file's text.  Raises FileError if it cannot be read, and TasksetError if it is not UTF-8 or empty."""
-    return decoded(path, files.read(path, MAX_TASKSET_BYTES, "a taskset file"))
+    return decoded(path, files.read_whole(path, MAX_TASKSET_BYTES, "a taskset file"))
 
 
 def decoded(path: Path, raw: bytes) -> str:

@@ -37,7 +37,7 @@ def misplaced(entry: Document, path: Where, report: Mistakes) -> Document:
     return {key: value for key, value in entry.items() if key not in wrong}
 
 
-def check(document: Document, report: Mistakes) -> None:
+def check_threads(document: Document, report: Mistakes) -> None:
     """Reports what the tables of threads and of their tasks say wrong of each other, also with other mistakes."""
     threads = {one["name"]: (at, one) for at, one in _tables(document, "thread") if isinstance(one.get("name"), str)}
     served: dict[str, list[tuple[int, Document]]] = {name: [] for name in threads}
@@ -109,7 +109,7 @@ def _check_parts(name: str, served: list[tuple[int, Document]], report: Mistakes
                 report.add(where, f"{key}: tasks of thread {quoted(name)} that use the GPU have one {key} together")
 
 
-def made(values: Document) -> Thread:
+def thread_of_table(values: Document) -> Thread:
     """The thread that a table describes."""
     return Thread(values["name"], Order(values["order"]))
 

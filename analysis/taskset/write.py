@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.model import DEFAULT_POLICY
-from analysis.taskset import load, parse, read
+from analysis.taskset import load, parse, read_text
 from analysis.taskset.lines import lines_of
 from analysis.taskset.threads import OF_THREAD
 from gpurt.errors import FileError, TasksetError
@@ -41,7 +41,7 @@ def write_values(path: Path | str, values: Values, policy: str | None = None) ->
     known = {task.name for task in load(path).taskset}
     if unknown := sorted({name for tasks in values.values() for name in tasks} - known):
         raise FileError(f"{filename(path)}: has no task {unknown[0]!r}")
-    text = read(path)
+    text = read_text(path)
     for key, tasks in values.items():
         text = with_values(text, key, tasks)
     if policy:

@@ -46,7 +46,7 @@ def deadline_of(trace: Trace, task: str) -> int | None:
     return about.deadline if about.priority else None
 
 
-def segments_of(trace: Trace) -> dict[str, list[tuple[int, int]]]:
+def traced_segments(trace: Trace) -> dict[str, list[tuple[int, int]]]:
     """When each task was in GPU segments, ns: from begin to end, or to the end of the trace."""
     inside: dict[str, tuple[int, int]] = {}
     found: dict[str, list[tuple[int, int]]] = {}

@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.traces.jobs import JobTimes, deadline_of, jobs_of, segments_of
+from analysis.traces.jobs import JobTimes, deadline_of, jobs_of, traced_segments
 from analysis.traces.trace import GROUPS, TIMED, About, Event, Kind, Trace, lanes, place
 from gpurt.errors import FileError, UsageError
 from gpurt.files import written
@@ -108,7 +108,7 @@ def gantt(trace: Trace, output: Path, start: int | None = None, end: int | None 
     picture = _Gantt(trace, inside, first, low, high)
     picture.bars(inside)
     picture.jobs(jobs_of(trace))
-    picture.segments(segments_of(trace))
+    picture.segments(traced_segments(trace))
     picture.preemptions(event for event, _ in inside)
     _save(picture.finish(), output)
 

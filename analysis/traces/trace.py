@@ -20,7 +20,7 @@ from pathlib import Path
 
 from analysis.model import CpuSegment, Task
 from gpurt.errors import TRACE_FIRST, FileError
-from gpurt.files import read, written
+from gpurt.files import read_whole, written
 from gpurt.text import filename, visible
 from gpurt.types import Document
 
@@ -195,7 +195,7 @@ class Trace:
 ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
-def times_of(tasks: Iterable[Task]) -> str:
+def traced_times(tasks: Iterable[Task]) -> str:
     """The ``times`` of a trace whose tasks executed for as long as a file said: a hash of these times, in any order.
 
     The hash covers names, periods and worst cases.  A run of other times says nothing of these.
@@ -351,12 +351,12 @@ def _us(ns: int) -> float:
     return us if int(us * 1000) >= ns else math.nextafter(us, math.inf)
 
 
-def load(path: Path | str) -> Trace:
+def load_trace(path: Path | str) -> Trace:
     """Reads a trace.  Raises FileError if the file cannot be read or is not a trace of gpurt."""
-    return parse(path, read(path, MAX_TRACE_BYTES, "a trace file"))
+    return parse_trace(path, read_whole(path, MAX_TRACE_BYTES, "a trace file"))
 
 
-def parse(path: Path | str, raw: bytes) -> Trace:
+def parse_trace(path: Path | str, raw: bytes) -> Trace:
     """The trace of that name with that content, perhaps gzipped.  Raises FileError if it is not a trace of gpurt."""
     if raw.startswith(SQLITE):
         raise FileError(f"{filename(path)}: is an SQLite file, no trace of gpurt; {WRITERS}{FOREIGN}")

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from analysis.answers.loading import refuse
+from analysis.answers.loading import refuse_file
 from analysis.answers.verdict import answer
 from analysis.model import Assumed, Task, Taskset
 from analysis.taskset import TasksetFile
 from analysis.taskset.assumed import of_tests
 from gpurt.errors import RefusedError
-from pycontrol.act.plan.admission import standing
+from pycontrol.act.plan.admission import standing_places
 from pycontrol.link import applied
 from pycontrol.link.control import connect
 from pycontrol.link.hints import SchedNode
@@ -67,10 +67,10 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     """
     _check_domains(loaded.taskset)
     if not force:
-        refuse(loaded, workers=True)
+        refuse_file(loaded, workers=True)
     verdict = answer(loaded.taskset)
     assumes = of_tests(loaded.taskset, [verdict.test.waiting if verdict.test else None])
-    proof = verdict.why and standing(loaded.taskset, verdict.why)
+    proof = verdict.why and standing_places(loaded.taskset, verdict.why)
     if not proof and loaded.unmodelled:  # by force
         proof = loaded.unmodelled[0].message
     if proof and not force:
@@ -86,7 +86,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
             return Given(verdict.policy, "", other, False, found, assumes=assumes)
         settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(loaded.path, matched))
         node = stack.enter_context(SchedNode()) if settings else None
-        applied.apply(control, host.clients, priorities, settings, node, groups=groups)
+        applied.apply_settings(control, host.clients, priorities, settings, node, groups=groups)
     pids = {
         task.name: sorted(pid for pid, one in matched.items() if one in loaded.taskset.beside(task))
         for task in loaded.taskset

@@ -10,11 +10,11 @@ import click
 from analysis.answers import coupled
 from analysis.answers import partitions as plan
 from analysis.partition.admit import Admission, How
-from analysis.partition.admit import admit as place_for
+from analysis.partition.admit import admit_task as place_for
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
-from pycontrol.act.plan.admission import extended, places_of, written
+from pycontrol.act.plan.admission import extended, places_of_file, written_places
 from pycontrol.act.plan.admitted import told_admission
 from pycontrol.act.plan.division import COUPLED, check_inside, division_workload, unproved
 from pycontrol.commands.options import FILE, JSON, command
@@ -59,16 +59,16 @@ def add_command(
     given = division_workload(taskset, inside, None, None, most)
     index = next(at for at, item in enumerate(given.items) if item.name == name)
     lacking = unproved(given, "" if gpu_only or inside in COUPLED else plan.shared_cpus(taskset))
-    places = places_of(taskset, given, name)
+    places = places_of_file(taskset, given, name)
     if inside in COUPLED:
-        answer = coupled.admit(taskset, given, places, index, move)
+        answer = coupled.admit_coupled(taskset, given, places, index, move)
     else:
         answer = Admission(tuple(places), None, (lacking,)) if lacking else place_for(given, places, index, move)
     if answer.how is How.MOVED and (homeless := plan.homeless(taskset)):
         answer = Admission(tuple(places), None, (*answer.tried, f"{How.MOVED.value}: {homeless}"))
     notes = list(plan.conditions(taskset, inside))
     if output and answer.how:
-        made, remarks = written(loaded, text, given, answer)
+        made, remarks = written_places(loaded, text, given, answer)
         notes += remarks
         with files.written(output) as out:
             out.write(made.encode())

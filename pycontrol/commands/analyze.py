@@ -16,7 +16,7 @@ from analysis.answers.loading import analysable, modelled
 from analysis.answers.verdict import Answer, beyond, lacks_theta
 from analysis.model import Taskset
 from analysis.rta import Bound
-from analysis.taskset.assumed import lines
+from analysis.taskset.assumed import assumption_lines
 from gpurt.errors import FileError, TasksetError, UsageError
 from gpurt.text import filename, visible
 from gpurt.types import Document
@@ -44,7 +44,7 @@ Of several files the highest exit code counts.
 
 \b
 Exit codes: 0 every deadline holds under the file's policy and waiting modes (with --test: by a sound one of these);
-1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing."""
+1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing.""",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--test", "names", type=TestName(), multiple=True, metavar="NAME",
@@ -55,8 +55,11 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @click.option("--region", type=Given(), metavar="TIME",
               help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for, "
               "not the file's region.")  # fmt: skip
-@click.option("--measured", is_flag=True,
-              help="Use as alpha the longest runlist update that the host has measured, and the file's theta.")
+@click.option(
+    "--measured",
+    is_flag=True,
+    help="Use as alpha the longest runlist update that the host has measured, and the file's theta.",
+)
 @click.option("--margin", type=Given(), metavar="PERCENT",
               help="With --measured: what to add to the longest update; 20% unless given, and then the host must have "
               "timed 1000 updates of each GPU.")  # fmt: skip
@@ -146,7 +149,7 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
         data = _of_this_host(data, objections)
     named_chain = next((one for one in bounded if one.chain.name == explain), None)
     if named_chain and explain not in {t.name for t in loaded.taskset}:
-        text = chains.explained(named_chain)
+        text = chains.explained_chain(named_chain)
     elif verdict is None:
         text, why = _shown(results, explain, system), data["why"]
         said = why and any(result.schedulable for _, result in results)  # a failure is in its table
@@ -157,9 +160,11 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
         text = _shown(results, explain, system) if results else _said(verdict)
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
         text += "\n" + _said(verdict) if passed else ""
-    text += "" if explain or not bounded else "\n" + chains.tabulated(bounded)
+    text += "" if explain or not bounded else "\n" + chains.tabulated_chains(bounded)
     text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
-    text = "\n".join([text, *found.lines(), *(lines(assumes) if data["schedulable"] and not explain else ())])
+    text = "\n".join(
+        [text, *found.lines(), *(assumption_lines(assumes) if data["schedulable"] and not explain else ())]
+    )
     return data, text
 
 

@@ -69,7 +69,7 @@ def apply_command(
             for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
     lines += [f"group {group}: {', '.join(one.name for one in members)}" for group, members in loaded.groups.items()]
-    lines += assumed.lines(given.assumes) if not given.proof else []
+    lines += assumed.assumption_lines(given.assumes) if not given.proof else []
     lines += [f"applied by force, without a proof: {reason}" for reason in given.doubts]
     data = {
         task.name: {

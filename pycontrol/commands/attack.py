@@ -10,7 +10,7 @@ import click
 from analysis.answers.chosen import covering_test, tests
 from analysis.answers.loading import analysable
 from analysis.answers.registry import UNITS
-from analysis.attack.exact import Exact, TooManyStatesError, explore, ways
+from analysis.attack.exact import Exact, TooManyStatesError, exact_ways, explore
 from analysis.attack.search import prioritised
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS
@@ -75,7 +75,7 @@ def _test(taskset: Taskset, name: str | None) -> Test:
 def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
     """One exploration for each system that the test is about."""
     own = prioritised(test, taskset)
-    return [explore(own, options, None, states, periodic=test.periodic) for options in ways(test, taskset)]
+    return [explore(own, options, None, states, periodic=test.periodic) for options in exact_ways(test, taskset)]
 
 
 def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], as_json: bool) -> int:

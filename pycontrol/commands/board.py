@@ -8,8 +8,8 @@ import click
 from gpurt.errors import UsageError
 from pycontrol.commands.options import JSON, command
 from pycontrol.machine.sleep import planned_sleep
-from pycontrol.measure.board import examine as offers
-from pycontrol.measure.probe import examine, target
+from pycontrol.measure.board import examine_board as offers
+from pycontrol.measure.probe import probe_all, probe_target
 from pycontrol.observe.doctor import Status, as_text
 from pycontrol.output import render
 
@@ -48,10 +48,10 @@ def board_command(device: str | None, driver: bool, load: str | None, suspend: b
         raise UsageError("say --driver, or --tegra; NVIDIA's unpatched driver is probed by scripts/probe-nvidia")
     if suspend and not load:
         raise UsageError("--suspend needs a program that is off meanwhile: name one with --load")
-    probed = target(device, load)
+    probed = probe_target(device, load)
     plan = planned_sleep() if suspend else None
     findings = []
-    for finding in examine(probed, plan):
+    for finding in probe_all(probed, plan):
         findings.append(finding)
         if plan:
             render.say(as_text([finding]), err=True)

@@ -10,7 +10,7 @@ import click
 from analysis import taskset
 from analysis.answers.chosen import beside_of, tests
 from analysis.answers.loading import analysable
-from analysis.traces.trace import load
+from analysis.traces.trace import load_trace
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.observe.judge.verdict import verdict
 from pycontrol.output import render
@@ -43,7 +43,7 @@ def check_command(trace: Path, file: Path, name: str | None, as_json: bool) -> i
     program, is camera.
     """
     chosen = tests((name,)) if name else []
-    seen = load(trace)  # first: it says so of swapped files
+    seen = load_trace(trace)  # first: it says so of swapped files
     loaded = analysable(file, chosen, workers=True) if name else taskset.load(file)
     found = verdict(trace, seen, loaded, name)
     known = beside_of(loaded.taskset, next(iter(chosen), None), found.doubt, name, "check")

@@ -47,7 +47,7 @@ def code_command(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int 
     for path in inputs:
         verdict.read_code(path, said)
     try:
-        found = verdict.verdicts(said, names, dynamic)
+        found = verdict.kernel_verdicts(said, names, dynamic)
     except ValueError as error:
         raise UsageError(str(error)) from None
     notes = _notes(found, dynamic or 0)

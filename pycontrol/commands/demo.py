@@ -10,7 +10,7 @@ import click
 from gpurt.errors import RuntimeFailure
 from pycontrol.act.demo import study
 from pycontrol.commands.options import JSON, Given, GivenPath, PolicyName, Time, command
-from pycontrol.ending import raised
+from pycontrol.ending import raised_signals
 from pycontrol.output import render
 
 
@@ -39,12 +39,12 @@ def demo_command(
     duration: int, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int, as_json: bool
 ) -> int:  # fmt: skip
     """Run the published case study under every policy and compare."""
-    click.get_current_context().with_resource(raised())  # so that its host and its folders are removed
+    click.get_current_context().with_resource(raised_signals())  # so that its host and its folders are removed
     options = study.StudyOptions(own_device, duration / 1e9, policies, out, seed=seed)
     if not as_json:
         study.run_study(options)
         return 0
-    results = study.demonstrate(options, study.quiet())
+    results = study.demonstrate(options, study.progress_console())
     whole = {"file": study.case_study(), **results.data(), "files": study.draw_study(results, options)}
     whole["notes"].append(study.claim(results))
     render.emit(whole, as_json, "")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from analysis.energy import compiled, plot
-from analysis.energy.explain import tasks
+from analysis.energy.explain import explained_tasks
 from analysis.energy.file import load_system
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.trace import trace_of
@@ -22,7 +22,7 @@ from pycontrol.commands.energy_options import (
     one_policy,
     setups,
 )
-from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
+from pycontrol.commands.options import FILE, JSON, Output, Time, command, files_apart
 from pycontrol.output import energy as data
 from pycontrol.output import render
 from pycontrol.output.render import ms
@@ -65,7 +65,7 @@ def simulate_command(
     ignore_cpu: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
-    apart([trace_path, plot_path], file)
+    files_apart([trace_path, plot_path], file)
     loaded = load_system(file, ignore_cpu)
     if trace_path and len(policies) > 1:
         raise UsageError("-o goes with one --policy")
@@ -121,7 +121,7 @@ def explain_command(file: Path, ignore_cpu: bool, as_json: bool) -> int:
     """Say how many units and which GPU is best for each task."""
     loaded = load_system(file, ignore_cpu)
     setup = one_policy(loaded.system, default_policy(loaded.system))
-    rows = tasks(setup)
+    rows = explained_tasks(setup)
     render.note(*loaded.notes, as_json=as_json)
     whole = {"file": file, "policy": setup.policy.name, "placements": rows, "notes": loaded.notes}
     render.emit(whole, as_json, data.explain_text(rows))

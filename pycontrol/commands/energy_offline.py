@@ -9,9 +9,9 @@ import click
 
 from analysis.energy import compiled
 from analysis.energy.cost import cost as priced
-from analysis.energy.cost import save
+from analysis.energy.cost import save_table
 from analysis.energy.file import load_system
-from analysis.energy.optimum import Optimum, least
+from analysis.energy.optimum import Optimum, least_energy
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
 from analysis.energy.power import Energy
@@ -21,7 +21,7 @@ from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
 from pycontrol.commands.energy_options import IGNORE_CPU, default_policy, one_policy
-from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
+from pycontrol.commands.options import FILE, JSON, Output, Time, command, files_apart
 from pycontrol.output import energy as data
 from pycontrol.output import render
 from pycontrol.output.render import ms
@@ -51,7 +51,7 @@ def schedule_command(
     Jobs that start at the table's times finish no later than in the table.  The conditions: every release is periodic
     with the file's offsets, and no execution exceeds its worst case.
     """
-    apart([output], file)
+    files_apart([output], file)
     loaded = load_system(file, ignore_cpu)
     policy = policy or default_policy(loaded.system)
     setup = one_policy(loaded.system, policy)
@@ -65,7 +65,7 @@ def schedule_command(
         return 1
     wrong = faults(table)
     if output and not wrong:
-        save(table, output)
+        save_table(table, output)
     energy = sum((one.total for one in table.energies), 0)
     rows = [{"task": loaded.system.tasks[one.task].name, "job": one.job, "gpu_name": loaded.system.gpus[one.gpu].name,
              "units": one.units, "first_unit": one.first, "time_ns": one.at, "finish_ns": one.finish}
@@ -145,7 +145,7 @@ def optimum_command(
     until = until or max(task.offset + task.deadline for task in loaded.system.tasks)
     if not 0 < tick <= until <= 10**6 * tick:
         raise UsageError("--tick: must be more than 0, at most --until, and at least a millionth of it")
-    found = least(loaded.system, until, tick, states)
+    found = least_energy(loaded.system, until, tick, states)
     static = sum(gpu.static for gpu in loaded.system.gpus) * until
     policies = _gaps(loaded.system, until, found)
     tasks, gpus = loaded.system.tasks, loaded.system.gpus

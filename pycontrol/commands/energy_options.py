@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from analysis.energy.policies import POLICIES
-from analysis.energy.setup import Setup, prepare
+from analysis.energy.setup import Setup, prepare_tables
 from analysis.model.energy import STRONGEST, SpatialSystem
 from gpurt.errors import UsageError
 from gpurt.units import parse_power
@@ -45,7 +45,7 @@ def one_policy(system: SpatialSystem, name: str) -> Setup:
     if name not in POLICIES:
         raise UsageError(f"--policy: no policy is called {name!r}; there are {', '.join(POLICIES)}")
     try:
-        return prepare(system, POLICIES[name])
+        return prepare_tables(system, POLICIES[name])
     except ValueError as error:
         raise UsageError(f"--policy: {error}") from None
 

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from analysis.papers.dispatch import SimulationError
 from analysis.papers.energy import published
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
-from analysis.papers.experiments.changes import CHANGE_KEYS, changed
+from analysis.papers.experiments.changes import CHANGE_KEYS, changed_experiment
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.produce import Produced, produce
 from analysis.papers.experiments.schedulability import Schedulability
@@ -124,7 +124,7 @@ def _changed(names: Sequence[str], changes: Sequence[str]) -> dict[str, Schedula
     if other := [name for name in names if name not in EXPERIMENTS]:
         raise UsageError(f"--set does not go with {other[0]}")
     try:
-        return {name: changed(EXPERIMENTS[name], changes) for name in names}
+        return {name: changed_experiment(EXPERIMENTS[name], changes) for name in names}
     except ValueError as error:
         raise UsageError(f"--set: {error}") from None
 

@@ -13,12 +13,12 @@ import click
 
 from analysis.attack.closeness import Closeness, Kind
 from analysis.attack.closeness import closeness as compare
-from analysis.attack.closeness import table as closeness_table
+from analysis.attack.closeness import closeness_table as closeness_table
 from analysis.attack.files import FILE_COUNTS as COUNTED
-from analysis.attack.files import attack as attack_files
-from analysis.attack.files import table as files_table
+from analysis.attack.files import attack_files as attack_files
+from analysis.attack.files import files_table as files_table
 from analysis.attack.outcome import Effort
-from analysis.attack.report import ATTACK_COLUMNS, row, standing, table, toml
+from analysis.attack.report import ATTACK_COLUMNS, attack_table, row, standing, toml
 from analysis.attack.search import attack as search
 from analysis.papers import registry
 from analysis.papers.experiments.plan import Settings
@@ -96,7 +96,7 @@ def attack_command(
     settings = {"tasksets": tasksets, "seed": seed, "runs": runs, "steps": steps, "threads": threads,
                 "pending": pending, "with_workers": workers, "with_latency": latency,
                 "with_chains": chains, "with_yields": yields}  # fmt: skip
-    text = f"{table(rows)}\n\n{', '.join(map(str, files))}"
+    text = f"{attack_table(rows)}\n\n{', '.join(map(str, files))}"
     render.emit({**settings, "files": files, "tests": rows}, as_json, text)
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
 
@@ -146,7 +146,7 @@ def _write(output: Path, rows: list[Document]) -> list[Path]:
     writer = csv.DictWriter(lines, ATTACK_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    texts = {output / "attack.md": table(rows) + "\n", output / "attack.csv": lines.getvalue()}
+    texts = {output / "attack.md": attack_table(rows) + "\n", output / "attack.csv": lines.getvalue()}
     return _saved(texts | {_beside(output, row["test"]): row["counterexample"]["taskset"]
                            for row in rows if row["counterexample"]})  # fmt: skip
 

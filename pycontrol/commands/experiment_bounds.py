@@ -45,7 +45,7 @@ def bounds_command(file: Path, names: tuple[str, ...], explain: str | None, as_j
     system = analysable(file, tests, workers=True).taskset
     if explain is not None and explain not in {task.name for task in system}:
         raise UsageError(f"--explain: the file has no task {explain!r}")
-    results = [(test, compiled.run(test, system)) for test in tests]
+    results = [(test, compiled.run_compiled(test, system)) for test in tests]
     shown = [explained(*one, explain) if explain else tabulated(*one, system) for one in results]
     render.emit({"file": file, "tests": data_of(results)}, as_json, "\n\n".join(shown))
     return 0 if all(result.schedulable for _, result in results) else 1

@@ -8,7 +8,7 @@ import click
 from gpurt.errors import RefusedError, UsageError
 from pycontrol.commands.options import JSON, GroupName, clients, command
 from pycontrol.link.control import connect
-from pycontrol.link.membership import home
+from pycontrol.link.membership import group_of
 from pycontrol.link.rules import possible
 from pycontrol.machine import procs
 from pycontrol.observe import documents
@@ -55,8 +55,8 @@ def group_command(device: str | None, name: str, pids: tuple[int, ...], cgroups:
             raise RefusedError(f"these are processes of users {named}, and a group is of one user; nothing was changed")
         for pid in asked:
             control.set_group(pid, name)
-        homes = {home(name, pid) for pid in asked}
-        found = [one for one in control.clients() if home(one.group, one.pid) in homes]
+        homes = {group_of(name, pid) for pid in asked}
+        found = [one for one in control.clients() if group_of(one.group, one.pid) in homes]
     rows = [(str(one.pid), one.comm, str(one.gpu), one.state.word, str(one.priority)) for one in found]
     whose = f" of user {users.pop()}" if users else ""
     text = f"group {name}{whose}\n" + render.table(("pid", "name", "GPU", "state", "priority"), rows)

@@ -14,7 +14,7 @@ from analysis.traces import trace
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
-from pycontrol.act.run.first_file import FROM_RECORDINGS, look, served, text_of
+from pycontrol.act.run.first_file import FROM_RECORDINGS, look_at_process, served_by_process, text_of
 from pycontrol.commands.options import GPU, JSON, Output, Pid, command
 from pycontrol.link.control import connect
 from pycontrol.measure.recorded.report import of_files
@@ -65,8 +65,8 @@ def init_command(
         return _from(recordings, job, read_margin(margin or "20%"), output, as_json)
     if job or margin:
         raise UsageError("--job and --margin need --from FILE")
-    run = trace.load(recorded) if recorded else None
-    serving, beside = (served(run), served(run, at_once=True)) if run else ({}, {})
+    run = trace.load_trace(recorded) if recorded else None
+    serving, beside = (served_by_process(run), served_by_process(run, at_once=True)) if run else ({}, {})
     clients, policy, latency, notes = [], None, [], []
     try:
         with connect(device) as control:
@@ -79,7 +79,7 @@ def init_command(
     if hidden := sum(not one.pid for one in clients):
         notes.append(f"{hidden} clients of other users are left out; run this as root")
     wanted = list(dict.fromkeys(pids or (one.pid for one in clients if one.pid)))
-    found = [look(pid, clients) for pid in wanted]
+    found = [look_at_process(pid, clients) for pid in wanted]
     if missing := [pid for pid, one in zip(wanted, found, strict=True) if one is None and pid in pids]:
         raise RefusedError(f"no process with pid {missing[0]}; nothing was written")
     processes = [

@@ -18,7 +18,7 @@ from gpurt.types import Document
 from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Given, GivenPath, Time, command
 from pycontrol.machine.power.record import Lines
-from pycontrol.measure.kernels import Offer, ask, measure
+from pycontrol.measure.kernels import Offer, ask_program, measure
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
@@ -67,7 +67,7 @@ def kernels_command(
         raise UsageError("--pair-units goes with --pairs")
     if not at_most:
         raise UsageError("--at-most: a time of 0 makes no sense")
-    offer = ask(program, at_most / 1e9)
+    offer = ask_program(program, at_most / 1e9)
     names = _names(offer, chosen)
     numbers = _counts(offer.units, counts)
     beside = _pair(offer.units, pair_units) if pairs else 0

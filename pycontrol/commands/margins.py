@@ -81,7 +81,7 @@ def _text(found: Growth) -> str:
         lines.append(f"NOT PROVED under {test.name}: {found.failing}")
         if found.chains:
             said = "Every task is in time; limits of chains are what fails, and these are the least that are proved:"
-            lines += [said, chains.tabulated(found.chains), "", "Or one of these shrinks, by a factor below 1:"]
+            lines += [said, chains.tabulated_chains(found.chains), "", "Or one of these shrinks, by a factor below 1:"]
         else:
             lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
     lines += [_table(found.margins), ""]

@@ -113,7 +113,7 @@ def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int, RocrLim
     return found[number].topology, found[number].visible, limits
 
 
-def named(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str, str]]:
+def named_masks(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str, str]]:
     """Name and value of arguments such as ``vision=0xff``; without one, ``prefix`` and the place are the name.
 
     Raises:

@@ -12,13 +12,13 @@ import click
 from analysis.masks import lint as rules
 from analysis.masks import planner
 from analysis.masks.effect import effect
-from analysis.masks.hsa_text import write
+from analysis.masks.hsa_text import write_masks
 from analysis.masks.lint import Masked, MaskFinding, hangs
 from analysis.masks.mapping import registers, words
 from analysis.masks.planner import Part, Plan, Want
 from gpurt.errors import UsageError
 from gpurt.types import Document
-from pycontrol.commands.mask_options import Target, mask_of, named, target, target_options
+from pycontrol.commands.mask_options import Target, mask_of, named_masks, target, target_options
 from pycontrol.commands.options import JSON, command
 from pycontrol.output import render
 
@@ -70,7 +70,7 @@ def divide_command(
 def _wants(sizes: tuple[str, ...], apart: tuple[str, ...]) -> list[Want]:
     """The partitions that are asked for.  Raises UsageError."""
     found = []
-    for name, text in named(sizes, "CUS", "p"):
+    for name, text in named_masks(sizes, "CUS", "p"):
         size = _SIZE.fullmatch(text)
         if size is None or not int(size[1]) or int(size[2] or size[1]) < int(size[1]):
             raise UsageError(f"{name}: expected CUs such as 20, or least and most such as 20-24, got {text[:40]!r}")
@@ -98,7 +98,7 @@ def _mask_data(bits: int, where: Target) -> Document:
     """The data that every part tells of a mask: its effect, and its form for ROCm, for KFD and for the hardware."""
     seen = effect(bits, where.topology, where.release)
     return {
-        "mask": f"{bits:#x}", "hsa_cu_mask": write({where.gpu: bits}) if bits else None, "words": words(bits),
+        "mask": f"{bits:#x}", "hsa_cu_mask": write_masks({where.gpu: bits}) if bits else None, "words": words(bits),
         "counts": seen.counts, "effective": seen.effective, "best": seen.best,
         "registers": [[f"{word:#010x}" for word in xcc] for xcc in registers(bits, where.topology, where.release)],
     }  # fmt: skip
@@ -149,7 +149,7 @@ def lint_command(
     sizes, counts = _numbers(threads, "--threads"), _numbers(queues, "--queues")
     given = [
         Masked(name, mask_of(text, name, where.topology), counts.pop(name, 1), sizes.pop(name, None), text)
-        for name, text in named(masks, "MASK", "mask")
+        for name, text in named_masks(masks, "MASK", "mask")
     ]  # fmt: skip
     if unknown := [*sizes, *counts]:
         raise UsageError(f"no mask is called {unknown[0][:40]!r}")
@@ -211,7 +211,7 @@ def show_command(
 ) -> int:  # fmt: skip
     """Show a GPU's shader engines, and which of their compute units masks enable."""
     where = target(chip, topology, gpu, kernel)
-    given = [(name, mask_of(text, name, where.topology)) for name, text in named(masks, "MASK", "mask")]
+    given = [(name, mask_of(text, name, where.topology)) for name, text in named_masks(masks, "MASK", "mask")]
     shown = [{"name": name, **_mask_data(bits, where)} for name, bits in given]
     render.note(*where.notes, as_json=as_json)
     lines = [where.line]

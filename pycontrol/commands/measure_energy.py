@@ -81,7 +81,7 @@ def energy_command(
         raise UsageError("--interval: must be longer than 0")
     if output and samples and output.resolve() == samples.resolve():
         raise UsageError("-o and --samples name the same file")
-    sensors = find.chosen(names)
+    sensors = find.chosen_sensors(names)
     if discard is None:
         discard = SETTLES if len({turn.command for turn in plan}) > 1 else 0
     options = MeterOptions(interval, least, most, discard)

@@ -12,7 +12,15 @@ import click
 
 from analysis.answers import divide
 from analysis.answers.beside import Beside
-from analysis.answers.choose import MAX_USERS_READABLE, MIXED_TESTS, Choice, choices, effort, unsearched, with_modes
+from analysis.answers.choose import (
+    MAX_USERS_READABLE,
+    MIXED_TESTS,
+    Choice,
+    choice_steps,
+    choices,
+    unsearched,
+    with_modes,
+)
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.divide import Division
 from analysis.answers.hosts import unable
@@ -62,7 +70,7 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
         why = "there is no real-time task, so there is nothing to choose"
         render.emit(_choice(file, why, _beside(loaded, why)), as_json, f"NOT PROVED: {why}")
         return 1
-    with render.progress(effort() + 1, "comparing") as bar:
+    with render.progress(choice_steps() + 1, "comparing") as bar:
         kind = kind or _connected(device)
         every = choices(loaded, bar.update, lambda known: _interrupted(known, as_json))
         left_out = {unable(kind, one.policy, one.modes.values()) for one in every} - {""} if kind else set[str]()
@@ -76,7 +84,7 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
             return 1
         best, divided = found[0], divide.divisions(loaded)
         bar.update(1)
-    recommended = divide.best(found, divided)
+    recommended = divide.best_division(found, divided)
     notes = [*_conditions(loaded, best), *(f"not for a host of kind {kind}: {why}" for why in sorted(left_out))]
     render.note(*notes, as_json=as_json)
     written = write and best.schedulable

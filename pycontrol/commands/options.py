@@ -310,7 +310,7 @@ class Output(click.Path):
         return super().convert(value, param, ctx)
 
 
-def apart(outputs: Iterable[Path | None], *inputs: Path) -> None:
+def files_apart(outputs: Iterable[Path | None], *inputs: Path) -> None:
     """Checks the names of files that a command is to write.
 
     Raises UsageError: one is a file that the command reads, which would be lost, or is there twice.

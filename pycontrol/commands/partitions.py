@@ -18,7 +18,7 @@ from analysis.rta import Result
 from gpurt import files
 from gpurt.types import Document
 from pycontrol.act.plan import division
-from pycontrol.act.plan.division import VARIANTS, Wish, check_output, divide, made, names, refused
+from pycontrol.act.plan.division import VARIANTS, Wish, check_output, divide, made, partition_names, refused
 from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT, SIZES, UNITS
 from pycontrol.output import render
@@ -78,7 +78,7 @@ def partitions_command(file: Path, explain: bool, output: Path | None, as_json: 
         data |= _data(found, divided.shared, divided.result)
         text = [_headline(found, why, divided.shared), *_tables(found, data)]
         if explain:
-            data["merges"] = [_step(step, divided.given) for step in plan.steps(found)]
+            data["merges"] = [_step(step, divided.given) for step in plan.merge_steps(found)]
             text += ["", *_told(data["merges"], found)]
         if output and not why:
             text += _written(output, made(loaded, text_of_file, found, divided.parts), wish.gpu_only, data)
@@ -103,7 +103,7 @@ def _written(output: Path, text: str, gpu_only: bool, data: Document) -> list[st
 
 def _data(found: Allocation, shared: str, result: Result | None = None) -> Document:
     told = per_task(found)
-    homes = names(found)
+    homes = partition_names(found)
     bounds = {} if shared else division.division_bounds(found)
     if result:
         bounds = {name: result.wcrt(name) for name in told}

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from analysis.traces.plot import format_of, gantt, responses_plot
-from analysis.traces.trace import load
+from analysis.traces.trace import load_trace
 from gpurt.errors import UsageError
 from gpurt.files import STDIN, is_stream
 from gpurt.text import filename
-from pycontrol.commands.options import JSON, Output, Time, apart, command
+from pycontrol.commands.options import JSON, Output, Time, command, files_apart
 from pycontrol.output import render
 
 
@@ -45,10 +45,10 @@ def plot_command(
         raise UsageError(f"{filename(trace)} is no file that a picture can be named after; name one with -o")
     output = output or trace.with_suffix(".png")
     format_of(output)  # raises UsageError before anything is read
-    apart([output], trace)
+    files_apart([output], trace)
     if kind == "responses" and (start, end) != (None, None):
         raise UsageError("--since and --to go with --kind gantt")
-    loaded = load(trace)
+    loaded = load_trace(trace)
     if kind == "gantt":
         gantt(loaded, output, start, end)
     else:

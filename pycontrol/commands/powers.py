@@ -20,7 +20,7 @@ from gpurt.files import check_writable, written
 from gpurt.text import filename
 from gpurt.units import parse_time
 from pycontrol.commands.energy_options import Power
-from pycontrol.commands.options import FILE, JSON, Output, apart, command
+from pycontrol.commands.options import FILE, JSON, Output, command, files_apart
 from pycontrol.output import render
 from pycontrol.output.energy import fit_text, quality
 
@@ -70,7 +70,7 @@ def powers_command(
         raise UsageError("--times, --copy-times, --margin, --limit and --granularity go with -o")
     if (limit or units) > units or granularity > (limit or units):
         raise UsageError(f"--limit and --granularity: the GPU has {units} units")
-    apart([output], file, *(Path(one.partition("=")[2]) for one in times))
+    files_apart([output], file, *(Path(one.partition("=")[2]) for one in times))
     if output:
         check_writable(output)
     every = measured.load_measured(file, units)

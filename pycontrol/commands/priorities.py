@@ -62,21 +62,21 @@ def priorities_command(file: Path, name: str | None, write: bool, as_json: bool)
 
     if why or test is None:
         return refused(why, f"NOT PROVED: {why}")
-    if (own := compiled.run(test, loaded)).schedulable:
+    if (own := compiled.run_compiled(test, loaded)).schedulable:
         if why := beyond(test, loaded, own):
             return refused(why, f"NOT PROVED under {test.name}: {why}")
         text = f"schedulable under {test.name} with the priorities in the file: nothing to assign"
         render.emit(_assigned(file, test, notes), as_json, text)
         return 0
     try:
-        found = compiled.assign(test, loaded)
+        found = compiled.assign_compiled(test, loaded)
     except ValueError as error:
         raise TooLargeError(f"{filename(file)}: {error}") from None
     if found.priorities is None:
         lines = [f"NOT PROVED under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
         return refused(str(found), "\n".join(lines))
     changed = loaded.with_gpu_priorities(found.priorities)
-    result = compiled.run(test, changed)
+    result = compiled.run_compiled(test, changed)
     if why := result.why or beyond(test, changed, result):
         return refused(why, f"NOT PROVED under {test.name}: {why}")  # such as equals that spin for ever
     if write:

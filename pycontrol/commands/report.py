@@ -9,7 +9,7 @@ import click
 
 from analysis.answers.chosen import tests
 from gpurt.files import check_writable, written
-from pycontrol.commands.options import FILE, JSON, Output, TestName, apart, command
+from pycontrol.commands.options import FILE, JSON, Output, TestName, command, files_apart
 from pycontrol.observe.report.evidence import gather, inputs
 from pycontrol.observe.report.page import page
 from pycontrol.output import render
@@ -48,7 +48,7 @@ def report_command(
     """
     if name:
         tests((name,))  # raises UsageError before anything is read
-    apart([output], file, *traces)
+    files_apart([output], file, *traces)
     given = inputs(file, traces, name, device, elsewhere, output)
     check_writable(output)
     found = gather(given)

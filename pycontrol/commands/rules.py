@@ -14,7 +14,7 @@ from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import GPU, JSON, PolicyName, clients, command, time_of
-from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect, told
+from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect, told_fields
 from pycontrol.link.rules import all_raisable, is_cgroup, possible
 from pycontrol.machine import procs
 from pycontrol.observe import documents
@@ -121,7 +121,7 @@ def policy_command(
         raise RefusedError(f"the host has no GPU {gpu}; `gpurt status` lists those that it has")
     text = "\n".join(f"GPU {one.gpu}: {one.policy.word}{_how(one)}" for one in found)
     render.note(*notes, as_json=as_json)
-    render.emit({"gpus": [told(one) for one in found], "notes": notes}, as_json, text)
+    render.emit({"gpus": [told_fields(one) for one in found], "notes": notes}, as_json, text)
     return 0
 
 

@@ -18,7 +18,7 @@ from gpurt.text import filename, visible
 from pycontrol.act.run import crew, preload
 from pycontrol.act.run.grouped import check_group
 from pycontrol.act.run.of_file import SHARE_PERCENT, Wished, of_file
-from pycontrol.commands.options import JSON, GroupName, Output, PolicyName, Time, apart, command
+from pycontrol.commands.options import JSON, GroupName, Output, PolicyName, Time, command, files_apart
 from pycontrol.output import render
 
 
@@ -81,7 +81,7 @@ def run_command(
             f"{filename(what[0])} is a program, no taskset: `gpurt run --auto -- {visible(what[0])}` makes segments "
             "of its GPU work; started without, it runs unmanaged unless it marks its own"
         )
-    apart([trace_path], Path(what[0]))
+    files_apart([trace_path], Path(what[0]))
     loaded = without_workers(taskset.load(Path(what[0])))
     crew.CrewOptions(duration / 1e9)  # raises UsageError before anything is changed
     if trace_path:

@@ -27,12 +27,12 @@ from pycontrol.commands.options import GivenPath, Time, Whole, Wholes, command
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
-from pycontrol.host.serve import PRIORITY, Config, run
+from pycontrol.host.serve import PRIORITY, Config, run_host
 from pycontrol.host.threads import Band, may_raise
 from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
-from pycontrol.host.whole import LEAST_NS, Layout, alike, factor, of_taskset
+from pycontrol.host.whole import LEAST_NS, Layout, alike, of_taskset, read_slow_down
 from pycontrol.machine import drivers
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.output import render
@@ -82,7 +82,7 @@ class Factor(Whole):
         if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", value):
             self.fail(f"{value!r} is not a factor, as 1.5", param, ctx)
         try:
-            return factor(Fraction(value), "the factor")
+            return read_slow_down(Fraction(value), "the factor")
         except UsageError as error:
             self.fail(str(error), param, ctx)
 
@@ -142,7 +142,7 @@ def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str,
     )
 
 
-def bounded(gpus: Sequence[Gpu], lock_bound: int, stuck_bound: int) -> list[Gpu]:
+def _bounded(gpus: Sequence[Gpu], lock_bound: int, stuck_bound: int) -> list[Gpu]:
     """The GPUs: how long best effort may hold a lock, and an owner be stuck before that is told, ns; 0: for ever."""
     for gpu in gpus:
         gpu.sched.lock_bound = lock_bound
@@ -298,12 +298,12 @@ def emulate_command(
             VirtualGpu(index, shape, policy, tell, time.monotonic_ns, band, whole)
             for index, (shape, policy, whole) in enumerate(gpus)
         ]
-        return bounded(made, lock_bound, stuck_bound)
+        return _bounded(made, lock_bound, stuck_bound)
 
     what = f"{len(layout.shapes)} virtual GPU(s), {words},"
     access = Access(mode, group)
     limits, quiet = UserLimits(user_connections, user_calls, user_memory << 20), render.quiet()
-    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
+    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0
 
 
@@ -354,7 +354,7 @@ def serve_command(
 
     def make(tell: Tell) -> list[Gpu]:
         made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
-        return bounded(made, lock_bound, stuck_bound)
+        return _bounded(made, lock_bound, stuck_bound)
 
     if not drivers.unpatched():
         text = "no unpatched GPU driver is found here, so no program will come: 'gpurt emulate' has virtual GPUs"
@@ -363,5 +363,5 @@ def serve_command(
     what += f" {words},"
     access = Access(mode, group)
     limits, quiet = UserLimits(user_connections, user_calls, user_memory << 20), render.quiet()
-    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
+    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0

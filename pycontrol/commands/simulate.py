@@ -21,9 +21,9 @@ from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
 from pycontrol.act.plan import priced as energy_simulate
-from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, apart, command
+from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, command, files_apart
 from pycontrol.observe import documents
-from pycontrol.observe.judge.chains import simulated
+from pycontrol.observe.judge.chains import simulated_chains
 from pycontrol.observe.judge.check import NOTHING_OBSERVED
 from pycontrol.observe.observed import chains_data, chains_text
 from pycontrol.output import render
@@ -80,7 +80,7 @@ def simulate_command(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
-    apart([trace_path, plot_path], file)
+    files_apart([trace_path, plot_path], file)
     costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
     if costs:
         loaded = costs.taskset
@@ -99,7 +99,7 @@ def simulate_command(
         render.note(*_takes_long(loaded, offsets), as_json=as_json)
         seen = _worst(subject, offsets)
         bounds, meant = subject.bounds(), in_mode(loaded, mode)
-        chained = [simulated(chain, seen.chains[chain.name], meant, bounds) for chain in loaded.chains]
+        chained = [simulated_chains(chain, seen.chains[chain.name], meant, bounds) for chain in loaded.chains]
         if costs or trace_path:
             _keep(subject.trace(MOST_EVENTS), costs, trace_path)
     except SuspensionError as error:
@@ -176,7 +176,7 @@ def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> t
         due = ms(None if task.best_effort else task.deadline)
         rows.append((task.name, str(observed.jobs), ms(observed.worst), render.bound(bound), due, str(observed.misses),
                      "ABOVE ITS BOUND" if above else ""))  # fmt: skip
-        data[task.name] = documents.seen(
+        data[task.name] = documents.seen_task(
             best_effort=task.best_effort, jobs=observed.jobs, mort=observed.worst if observed.finished else None,
             wcrt=bound, deadline=task.deadline, misses=observed.misses,
         )

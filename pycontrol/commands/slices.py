@@ -114,7 +114,7 @@ class _Asked:
 
 def _plan(asked: _Asked) -> int:
     """Plans for the file alone."""
-    table, result, why = plan.answer(plan.with_others(asked.file.taskset, asked.others))
+    table, result, why = plan.answer_with_slices(plan.with_others(asked.file.taskset, asked.others))
     if table:
         _write(asked, table, why)
     _tell(asked, table, result, why)

@@ -25,8 +25,8 @@ from pycontrol.link.control import (
     RuleInfo,
     connect,
     raised,
-    told,
-    updates,
+    told_fields,
+    update_times,
 )
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.observe import clients as shown
@@ -53,12 +53,12 @@ def gpus_command(device: str | None, as_json: bool) -> int:
         gpus = control.status()
         found = control.clients() if gpus else []
         drivers, buses = _patched(control.device), control.buses()
-    homes = placed.partitions(found)
+    homes = placed.clients_by_partition(found)
     troubles = [one.trouble for one in drivers if one.trouble]
-    troubles += stuck.lines(gpus, found)
+    troubles += stuck.stuck_lines(gpus, found)
     text = "\n".join([_gpus_table(gpus, found), *_homes(homes), *_bus_lines(buses), *troubles])
     data = {
-        "gpus": list(map(told, gpus)), "patched": list(map(asdict, drivers)),
+        "gpus": list(map(told_fields, gpus)), "patched": list(map(asdict, drivers)),
         "buses": list(map(documents.bus, buses)), "stuck": stuck.documents(gpus, found),
         "partitions": [{"name": name, "pids": list(there)} for name, there in homes.items()],
     }  # fmt: skip
@@ -93,7 +93,7 @@ def latency_command(device: str | None, gpu: int | None, as_json: bool) -> int:
             counts = ", ".join(f"{count} up to {bound(edge)} ms" for edge, count in one.octaves().items())
             text += f"\nGPU {one.gpu}, {one.cause.word}: {counts}"
         raising = raised(times)
-        text += f"\nepsilon is at least {bound(updates(times)[1])} ms plus the context switch"
+        text += f"\nepsilon is at least {bound(update_times(times)[1])} ms plus the context switch"
         text += f", and under policy boosted {bound(raising)} ms more to raise threads" if raising else ""
     render.emit({"latency": list(map(documents.latency, times))}, as_json, text)
     return 0
@@ -112,7 +112,7 @@ def _patched(device: str) -> list[PatchedGpu]:
     if not Path(device).is_char_device():
         return []
     try:
-        return patched.read()
+        return patched.read_patched()
     except (OSError, ValueError) as error:
         raise DeviceError(str(error)) from None
 
@@ -252,7 +252,7 @@ def clients_command(device: str | None, gpu: int | None, order: str | None, as_j
         found = control.clients(gpu)
     if order:
         found.sort(key=ORDERS[order])
-    render.emit({"clients": list(map(documents.client, found))}, as_json, shown.table(found))
+    render.emit({"clients": list(map(documents.client, found))}, as_json, shown.clients_table(found))
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 
 from gpurt.errors import FileError, RuntimeFailure, UsageError
-from gpurt.files import check_writable, read, regular, written
+from gpurt.files import check_writable, read_whole, regular, written
 from gpurt.text import visible
 from gpurt.types import Document
 from pycontrol.act.run import preload
@@ -25,14 +25,14 @@ from pycontrol.machine.rights import fifo_refusal
 from pycontrol.measure.campaign import Campaign, measure_program
 from pycontrol.measure.checkpoint import Checkpoint
 from pycontrol.measure.conditions import Condition, Here, about, choose, left_out
-from pycontrol.measure.entry import Account, entry, percent, remarks, replaceable
+from pycontrol.measure.entry import Account, entry, percent, replaceable, run_remarks
 from pycontrol.measure.identity import Contents, identity
 from pycontrol.measure.plan import PLACE, Planned, plan_runs
 from pycontrol.measure.run import ProfileOptions
 from pycontrol.measure.stop import Guard, Stop
 from pycontrol.measure.summary import MeasuredTime as Seen
 from pycontrol.measure.summary import chances, read_margin
-from pycontrol.measure.summary import times as seen_times
+from pycontrol.measure.summary import summary_times as seen_times
 from pycontrol.output import render
 from pycontrol.signals import INTERRUPTED
 
@@ -194,7 +194,7 @@ def _check_output(output: Path, command: Sequence[str]) -> None:
     if not regular(output) or not output.exists():
         return
     try:
-        fits = replaceable(read(output, MOST_ENTRY, "an entry").decode(errors="replace"), command)
+        fits = replaceable(read_whole(output, MOST_ENTRY, "an entry").decode(errors="replace"), command)
     except FileError:
         fits = False
     if not fits:
@@ -242,7 +242,7 @@ def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
 
 def _library(program: str) -> str:
     """The value of LD_PRELOAD for a program under the preload library."""
-    library = preload.find()
+    library = preload.find_preload()
     preload.warn(program, library)
     return preload.environment(library, None)["LD_PRELOAD"]
 
@@ -252,7 +252,7 @@ def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
     runs = len(account.results)
     return [
         *([f"{account.stopped}; complete runs, of which the entry is: {runs}"] if account.stopped else []),
-        *(f"not measured: {one}" for one in left_out(account.without)), *remarks(account), chances(runs),
+        *(f"not measured: {one}" for one in left_out(account.without)), *run_remarks(account), chances(runs),
         *(warning for one in found for warning in one.warnings),
     ]  # fmt: skip
 

@@ -20,7 +20,7 @@ from pycontrol.commands.options import JSON, Time, command
 from pycontrol.ending import SignalEvent
 from pycontrol.link.control import Control, connect
 from pycontrol.link.sampling import Looks, sample
-from pycontrol.observe.clients import data, text
+from pycontrol.observe.clients import clients_data, clients_text
 from pycontrol.output import render
 
 
@@ -54,7 +54,7 @@ def top_command(device: str | None, interval: int, once: bool, as_json: bool) ->
                 first = sample(looks, None)
                 looks.wait()
                 seen = sample(looks, first)
-                render.emit(data(seen), as_json, text(seen, _width(), None))
+                render.emit(clients_data(seen), as_json, clients_text(seen, _width(), None))
             elif as_json or not sys.stdout.isatty():
                 _report(control, seconds, as_json)
             else:
@@ -76,9 +76,9 @@ def _report(control: Control, interval: float, as_json: bool) -> None:
         looks.wait()
         seen = sample(looks, seen)
         if as_json:
-            render.emit_line(data(seen))
+            render.emit_line(clients_data(seen))
         else:
-            render.say(text(seen, None, None) + "\n")
+            render.say(clients_text(seen, None, None) + "\n")
 
 
 def _watch(control: Control, interval: float) -> None:
@@ -88,7 +88,7 @@ def _watch(control: Control, interval: float) -> None:
     seen = sample(looks, None)
 
     def screen() -> Text:
-        return Text(text(seen, console.width, console.height), no_wrap=True, overflow="crop")
+        return Text(clients_text(seen, console.width, console.height), no_wrap=True, overflow="crop")
 
     try:
         with _resized() as resized, Live(screen(), console=console, screen=True, auto_refresh=False) as live:
@@ -103,7 +103,7 @@ def _watch(control: Control, interval: float) -> None:
                 seen = sample(looks, seen)
                 live.update(screen(), refresh=True)
     finally:
-        render.say(text(seen, console.width, None))
+        render.say(clients_text(seen, console.width, None))
 
 
 @contextmanager

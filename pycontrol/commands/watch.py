@@ -25,11 +25,11 @@ from pycontrol.link.control import connect
 from pycontrol.observe import documents, observed
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.objection import Objection
-from pycontrol.observe.judge.check import Judged, against, lines_of, unbounded
+from pycontrol.observe.judge.check import Judged, task_lines, unbounded_tasks, why_no
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.listening import HOST, INSTALL_CURE, PORT
-from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
+from pycontrol.observe.watch.mismatch import bounds_by_task, lasting, mismatch
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 from pycontrol.output import render
 
@@ -55,12 +55,17 @@ Ctrl-C, SIGTERM and SIGHUP end it.  Exit codes: 0 nothing was found, and jobs of
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="FILE")
 @TEST
-@click.option("--until", "until", metavar="WHEN", help="End after this time, such as 10s, or at the first \"finding\".")
+@click.option("--until", "until", metavar="WHEN", help='End after this time, such as 10s, or at the first "finding".')
 @click.option("--syslog", "log", is_flag=False, flag_value="/dev/log", metavar="[SOCKET]",
               help="Tell the system's log (journald) of findings, too.")  # fmt: skip
 @click.option("--metrics", is_flag=True, help="Serve counters and histograms to Prometheus; FILE may be left out.")
-@click.option("--listen", default=f"{HOST}:{PORT}", show_default=True, metavar="ADDRESS:PORT",
-              help="With --metrics: where.  Addresses that are not loopback are open to everyone who reaches them.")
+@click.option(
+    "--listen",
+    default=f"{HOST}:{PORT}",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="With --metrics: where.  Addresses that are not loopback are open to everyone who reaches them.",
+)
 @click.option("--names", type=click.Choice(["none", "own", "all"]), default="none", show_default=True,
               help="With --metrics: whose processes' names everyone who reads them may know.")  # fmt: skip
 @click.option("--clients", "most", type=click.IntRange(1, 10_000), default=50, show_default=True,
@@ -109,7 +114,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
     seconds = None if until in (None, "finding") else time_of(until, "--until")
     loaded = analysable(file, workers=True)
     chosen = covering_test(loaded.taskset, name)
-    bounds = bounds_of(chosen.test, loaded.taskset)
+    bounds = bounds_by_task(chosen.test, loaded.taskset)
     log_to = _syslog(log)
     with connect(device) as control, connect(device) as asks, asked() as stop:
         host = fit.ask(asks, loaded)
@@ -118,7 +123,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
                       gpus=len(host.gpus))  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
         wrong = mismatch(judge, objections, chosen.why if name else "")
-        lacking = unbounded(lines_of(judge, {}), chosen.test) if chosen.test else ""
+        lacking = unbounded_tasks(task_lines(judge, {}), chosen.test) if chosen.test else ""
         remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking]), *fit.lines(objections)]
         end = None if seconds is None else time.monotonic_ns() + seconds
         batches = watcher.findings(stop, end)
@@ -208,15 +213,15 @@ class Teller:
 
     def end(self, judge: Judge, events: int, lacking: str) -> int:
         """Prints the summary and returns the exit code.  ``lacking``: what the named test does not bound."""
-        lines = lines_of(judge, {})
+        lines = task_lines(judge, {})
         counts = {what.value: count for what, count in self.counts.items()}
         found = ", ".join(f"{what} {count}" for what, count in counts.items())
-        why = against(Judged(lines, (), judge.chains)) or (f"found {found}" if found else lacking)
+        why = why_no(Judged(lines, (), judge.chains)) or (f"found {found}" if found else lacking)
         held = sum(self._held.values())
         if self.as_json:
             render.emit_line({
                 "event": "end", "file": judge.file.path, "in_time": not why, "why": why or None,
-                "events": events, "found": counts, "tasks": observed.data(lines),
+                "events": events, "found": counts, "tasks": observed.observed_data(lines),
                 "chains": observed.chains_data(judge.chains),
             })  # fmt: skip
             return 1 if why else 0
@@ -224,9 +229,9 @@ class Teller:
             render.say(f"{held} more of these kinds {'was' if held == 1 else 'were'} not printed")
         if judge.chains:
             render.say(observed.chains_text(judge.chains))
-        render.say(observed.text(lines, bounds=bool(judge.bounds)) + f"\n{events} events; {found or 'nothing found'}")
+        render.say(
+            observed.observed_text(lines, bounds=bool(judge.bounds)) + f"\n{events} events; {found or 'nothing found'}"
+        )
         if why:
             render.say(f"NO: {why}")
         return 1 if why else 0
-
-

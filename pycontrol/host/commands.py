@@ -95,7 +95,7 @@ def of_decisions(result: int) -> Answer:
     return Refusal(-result, f"a part could not be carried out when its turn came: {os.strerror(-result)}; try again")
 
 
-def begin(facts: Facts) -> Record:
+def _begin(facts: Facts) -> Record:
     """How the most urgent process begins, where that is not isolated."""
     if not facts.yields:
         return []
@@ -185,7 +185,7 @@ class Commands:
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("UPDATES", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
-                ("REFUSED", facts.refused), *begin(facts), *stuck.status(gpu.stuck), *partition(facts),
+                ("REFUSED", facts.refused), *_begin(facts), *stuck.stuck_status(gpu.stuck), *partition(facts),
                 *(self.space.status(gpu.index) if self.space else []),
             ]  # fmt: skip
 
@@ -249,7 +249,7 @@ class Commands:
         """
         both = (("EXEMPT", self.rules.exempt.rules), ("BARRED", self.rules.barred.rules))
         made = heapq.merge(*(zip(repeat(flag), rules) for flag, rules in both), key=lambda one: one[1].since)
-        return (None if rule.dead else told(peer, flag, rule) for flag, rule in made)
+        return (None if rule.dead else _told(peer, flag, rule) for flag, rule in made)
 
     def every(self, gpus: Sequence[Gpu]) -> Iterator[tuple[Gpu, GpuClient]]:
         """The clients that there are now, except those that have gone when their turn comes."""
@@ -404,7 +404,7 @@ def partition(facts: Facts) -> Record:
     return list(zip(names, facts.partition, strict=True)) if facts.partition else []
 
 
-def told(peer: Peer, flag: str, rule: Rule) -> Record:
+def _told(peer: Peer, flag: str, rule: Rule) -> Record:
     """A rule, with the processes that it names if the reader may know them."""
     known = peer.administrator or (rule.user is not None and rule.user == peer.uid)
     what: int | str = 0 if isinstance(rule.what, int) else ""

@@ -41,7 +41,7 @@ from pycontrol.host.threads import Threads
 from pycontrol.host.units import Space
 from pycontrol.host.users import Account, Accounts, UserLimits
 from pycontrol.host.waiter import FOREVER, Deadlines
-from pycontrol.host.wire import Malformed, Refusal, finish, head_of, message, refuse, reply, request
+from pycontrol.host.wire import Malformed, Refusal, finish_answer, head_of, message, read_request, refuse, reply
 from pycontrol.link.netlink import PACKET
 from pycontrol.machine import procs
 
@@ -604,7 +604,7 @@ class Host:
         def packets(records: Iterable[Record | None]) -> Iterator[bytes]:
             for record in records:
                 yield message(command, record, head) if record else b""
-            yield finish(head)
+            yield finish_answer(head)
 
         def done(records: Answer) -> None:
             if isinstance(records, Iterator):
@@ -628,7 +628,7 @@ class Host:
             send(refusal)
             return
         try:
-            head, command, attributes = request(payload)
+            head, command, attributes = read_request(payload)
             carried = partial(self._set, connection.peer, command, attributes, done)
             self.commands.carry_out(connection.peer, command, attributes, carried)
         except Refusal as refusal:

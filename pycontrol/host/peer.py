@@ -174,7 +174,7 @@ def cgroup_of(peer: Peer) -> str:
         Unreadable: it is not known, for example because the process has ended.
     """
     found = procs.cgroup(peer.pid)
-    if not found and procs.read(peer.pid, "cgroup") is None:
+    if not found and procs.read_proc(peer.pid, "cgroup") is None:
         raise procs.Unreadable(f"the cgroup of process {peer.pid}", errno.ESRCH)
     return found
 

@@ -44,7 +44,7 @@ class Config:
     limits: UserLimits = field(default_factory=UserLimits)  # of one user
 
 
-def prepare(config: Config) -> list[str]:
+def _prepare(config: Config) -> list[str]:
     """Real-time priority, locked memory, many descriptors; says what was not permitted."""
     remarks = []
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -89,7 +89,7 @@ def tell_systemd() -> None:
             manager.sendto(b"READY=1", f"\0{place[1:]}" if place.startswith("@") else place)
 
 
-def run(config: Config) -> None:
+def run_host(config: Config) -> None:
     """Serves until SIGTERM or SIGINT, then removes the socket.
 
     Raises:
@@ -107,7 +107,7 @@ def run(config: Config) -> None:
             signal.signal(number, lambda *_: None)
         journal = Journal(sys.stderr.fileno() if sys.stderr else -1, config.quiet)
         host = Host(endpoint.listener, config.make, keeper, config.space, config.limits, journal)
-        for remark in prepare(config):
+        for remark in _prepare(config):
             print(f"gpurt: {remark}", file=sys.stderr, flush=True)
         if not config.quiet:
             print(f"gpurt: serving {config.what} at {config.socket}", flush=True)

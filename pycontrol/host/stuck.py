@@ -145,11 +145,11 @@ def _look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
 
 def thread(pid: int, tid: int) -> tuple[str, int]:
     """The state of a thread, and how long it has executed, ns; no state if it has ended."""
-    text = procs.read(pid, f"task/{tid}/stat")
+    text = procs.read_proc(pid, f"task/{tid}/stat")
     if text is None:
         return "", 0
     stat = procs.parse_stat(text)
-    times = procs.read(pid, f"task/{tid}/schedstat")
+    times = procs.read_proc(pid, f"task/{tid}/schedstat")
     return stat.state, int(times.split()[0]) if times else stat.ticks * (10**9 // os.sysconf("SC_CLK_TCK"))
 
 
@@ -159,7 +159,7 @@ def left_by(client: GpuClient) -> bool:
     return bool(lib.gpurt_stuck_leaves(client.core, more)) and procs.ending(client.peer.pid, client.peer.start)
 
 
-def status(stuck: Stuck) -> list[tuple[str, int | str | bytes]]:
+def stuck_status(stuck: Stuck) -> list[tuple[str, int | str | bytes]]:
     """The attributes about the stuck owner in the answer to GPURT_CMD_GET_STATUS."""
     time = stuck.time
     return [

@@ -63,7 +63,7 @@ def pinned(pid: int, name: str) -> BinaryIO:
     return file
 
 
-def readable(file: BinaryIO) -> bool:
+def _readable(file: BinaryIO) -> bool:
     """Whether the thread or the process of a pinned file has not ended."""
     try:
         return bool(os.pread(file.fileno(), 1, 0))
@@ -119,7 +119,7 @@ class HostThread:
 
     def alive(self) -> bool:
         """Whether it has not ended; a process that executes another program ends all its threads except one."""
-        return readable(self.file)
+        return _readable(self.file)
 
     def own(self) -> Scheduling:
         """The thread's scheduling apart from being raised; nothing once the thread has ended."""
@@ -183,7 +183,7 @@ class HostThread:
     def _moved(self) -> None:
         """A thread that executes another program becomes its process's main thread, and keeps its priority."""
         try:
-            if self.raised and self.saved and readable(self.process) and scheduling(self.pid) == self.raised:
+            if self.raised and self.saved and _readable(self.process) and scheduling(self.pid) == self.raised:
                 schedule(self.pid, self.saved)
         except OSError:
             pass

@@ -17,7 +17,7 @@ from typing import Protocol
 from analysis.energy.file import load_system
 from analysis.energy.policies import POLICIES
 from analysis.energy.runtime import UnitsGrant, UnitsRuntime
-from analysis.energy.setup import Setup, prepare
+from analysis.energy.setup import Setup, prepare_tables
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import UsageError
 from gpurt.types import CData
@@ -55,7 +55,7 @@ def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
     if len(system.gpus) > lib.GPURT_MAX_GPUS:
         raise UsageError(f"--taskset: a host has at most {lib.GPURT_MAX_GPUS} GPUs, the file {len(system.gpus)}")
     try:
-        return prepare(system, POLICIES[policy])
+        return prepare_tables(system, POLICIES[policy])
     except ValueError as error:
         raise UsageError(f"--policy: {error}") from None
 

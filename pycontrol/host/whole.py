@@ -74,10 +74,10 @@ def of_taskset(taskset: Taskset, policy: int) -> Layout:
         shapes.append(Shape(alpha * SHARE_PERCENT_OF_GPU // 100, theta, slice_, platform.copy_engine, units))
     policies = tuple(int(Policy.parse(part.policy)) if part.policy else policy for part in parts)
     count = len(parts) if parts[0].own_gpu else 0
-    return Layout(tuple(shapes), policies, count, factor(platform.cross_contention, "cross_contention"))
+    return Layout(tuple(shapes), policies, count, read_slow_down(platform.cross_contention, "cross_contention"))
 
 
-def factor(value: Fraction, name: str) -> int:
+def read_slow_down(value: Fraction, name: str) -> int:
     """A slow-down in thousandths.  Raises UsageError."""
     try:
         return thousandths(value)

@@ -104,7 +104,7 @@ def reply(code: int, cookie: int, result: int, made: CData, payload: bytes) -> b
 # The control plane: reading
 
 
-def request(payload: bytes) -> tuple[Head, Command, dict[str, int | str]]:
+def read_request(payload: bytes) -> tuple[Head, Command, dict[str, int | str]]:
     """Reads one netlink request.
 
     Raises:
@@ -121,14 +121,14 @@ def request(payload: bytes) -> tuple[Head, Command, dict[str, int | str]]:
         raise Refusal(errno.EOPNOTSUPP, f"no such command: {command}")
     if head.dump and not rules.dump:
         raise Refusal(errno.EOPNOTSUPP, "a SET command cannot be dumped")
-    required = names(rules.required)
-    found = dict(attributes(payload[HEADER.size + GENERIC.size :], required | names(rules.optional)))
+    required = _names(rules.required)
+    found = dict(attributes(payload[HEADER.size + GENERIC.size :], required | _names(rules.optional)))
     for name in sorted(required - found.keys()):
         raise Malformed(f"missing attribute {PREFIX}{name}")
     return head, Command(command), found
 
 
-def names(mask: int) -> set[str]:
+def _names(mask: int) -> set[str]:
     """The attributes in a set of core/attributes.h, which has a bit for each."""
     return {name for number, name in NAMES.items() if mask >> number & 1}
 
@@ -214,7 +214,7 @@ def message(command: Command, content: Iterable[tuple[str, Value]], head: Head) 
     return packet(head.kind, NLM_F_MULTI if head.dump else 0, head, body)
 
 
-def finish(head: Head) -> bytes:
+def finish_answer(head: Head) -> bytes:
     """The packet that ends the answer to a request which succeeded."""
     if head.dump:
         return packet(NLMSG_DONE, NLM_F_MULTI, head, struct.pack("=i", 0))

@@ -25,7 +25,7 @@ class Priorities(Protocol):
         """As Control has it."""
 
 
-def apply(
+def apply_settings(
     control: Priorities, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
     node: SchedNode | None, confirm: Callable[[], None] = lambda: None, groups: Mapping[int, str] = {},
 ) -> None:  # fmt: skip

@@ -164,7 +164,7 @@ class UpdateLatency(Durations):
     cause: Cause
 
 
-def updates(latency: Iterable[UpdateLatency]) -> tuple[int, int]:
+def update_times(latency: Iterable[UpdateLatency]) -> tuple[int, int]:
     """How many runlist updates were timed, and the longest, ns."""
     timed = [one for one in latency if one.cause is not Cause.RAISE]
     return sum(one.count for one in timed), max((one.maximum for one in timed), default=0)
@@ -390,8 +390,8 @@ class Control:
         if record.kind is not EventKind.STUCK:
             return record
         clients = self.clients(None if record.group else record.gpu)  # members are on any GPU
-        owner = stuck.owner(clients, record.client, record.pid, record.comm, record.group)
-        return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, clients))
+        owner = stuck.stuck_owner(clients, record.client, record.pid, record.comm, record.group)
+        return replace(record, detail=stuck.stuck_text(record.gpu, owner, record.latency_ns, clients))
 
     def _of_user(self, record: EventRecord) -> EventRecord:
         """The event with the user whose group it is: a name is one group for each.  Looked up once for each client."""
@@ -510,7 +510,7 @@ def _read(record: type[_Record], message: Message, **given: Any) -> _Record:
     return record(**given)
 
 
-def told(record: GpuStatus | ClientInfo) -> Document:
+def told_fields(record: GpuStatus | ClientInfo) -> Document:
     """The fields by name; None for what the host has no value of."""
     absent = FIELDS[type(record)]
     return {name: None if value == absent[name][1] else value for name, value in asdict(record).items()}

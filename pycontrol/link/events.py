@@ -81,7 +81,9 @@ class Names:
             return record.task
         if not record.client and not record.pid:
             return ""
-        name = self._known.get(record.pid) or self._said.get(record.client) or (process(record) if record.pid else "")
+        name = (
+            self._known.get(record.pid) or self._said.get(record.client) or (comm_and_pid(record) if record.pid else "")
+        )
         if record.kind is EventKind.GONE:
             self._said.pop(record.client, None)
         return name
@@ -181,15 +183,15 @@ class Listener:
 
 
 def _process(record: EventRecord) -> str | None:
-    return process(record) if record.pid else None
+    return comm_and_pid(record) if record.pid else None
 
 
-def process(record: EventRecord) -> str:
+def comm_and_pid(record: EventRecord) -> str:
     """The name that a trace gives the process of an event: COMM-PID."""
     return f"{record.comm}-{record.pid}"
 
 
-def priorities(records: Iterable[EventRecord], names: Mapping[int, str]) -> dict[str, int]:
+def event_priorities(records: Iterable[EventRecord], names: Mapping[int, str]) -> dict[str, int]:
     """The highest GPU priority of an event's client, by name; see `Names`."""
     called, found = Names(names), dict[str, int]()
     for record in records:

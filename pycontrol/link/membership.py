@@ -11,6 +11,6 @@ from pycontrol.machine import procs
 Home: TypeAlias = tuple[str, str]
 
 
-def home(name: str, pid: int) -> Home:
+def group_of(name: str, pid: int) -> Home:
     """The group of that name that a process is in; no name: it is in none."""
     return (name, procs.user(pid)) if name else ("", "")

@@ -28,7 +28,7 @@ from pycontrol.readable import readable
 __all__ = [
     "HEADER", "LATER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
     "PREFIX", "SOCKET_FAMILY", "TYPES", "GenericTransport", "Link", "Message", "SocketTransport", "Value",
-    "check", "decode", "done_verdict", "encode",
+    "_check", "decode", "done_verdict", "encode",
 ]  # fmt: skip
 
 NLM_F_DUMP: int = formats.NLM_F_DUMP
@@ -160,7 +160,7 @@ def split(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         data = data[(length + 3) & ~3 :]
 
 
-def verdict(flags: int, data: bytes) -> tuple[int, str]:
+def error_verdict(flags: int, data: bytes) -> tuple[int, str]:
     """Error number and extack text of an NLMSG_ERROR: the error, the request (or its header), attributes."""
     (error,) = struct.unpack_from("=i", data, HEADER.size)
     request, length = data[HEADER.size + 4 :], HEADER.size
@@ -420,11 +420,11 @@ class Link:
                     continue
                 self._torn = self._torn or bool(kind != NLMSG_ERROR and flags & NLM_F_DUMP_INTR)
                 if kind == NLMSG_DONE:
-                    check(*done_verdict(data))
+                    _check(*done_verdict(data))
                     return answers
                 if kind == NLMSG_ERROR:
-                    error, self.remark = verdict(flags, data)
-                    check(error, self.remark)
+                    error, self.remark = error_verdict(flags, data)
+                    _check(error, self.remark)
                     return answers
                 answers.append(decode(data))
 
@@ -470,7 +470,7 @@ class Link:
         self._transport.close()
 
 
-def check(error: int, text: str) -> None:
+def _check(error: int, text: str) -> None:
     """Raises RefusedError unless `error` is 0."""
     if error:
         raise RefusedError(text or os.strerror(error), error)

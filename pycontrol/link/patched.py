@@ -50,7 +50,7 @@ class PatchedGpu:
         return f"{name}: {self.condition}" if self.condition != "on" else None
 
 
-def read(file: Path = FACTS) -> list[PatchedGpu]:
+def read_patched(file: Path = FACTS) -> list[PatchedGpu]:
     """The GPUs; none if the module is not loaded.
 
     Raises:

@@ -15,14 +15,14 @@ PARTITION_VARIABLE = "GPURT_PARTITION"
 
 def partition_of(pid: int) -> str | None:
     """The name of its partition; None if it has none, or if this process may not look at its environment."""
-    for entry in (procs.read(pid, "environ") or b"").split(b"\0"):
+    for entry in (procs.read_proc(pid, "environ") or b"").split(b"\0"):
         name, _, value = entry.partition(b"=")
         if name == PARTITION_VARIABLE.encode() and value:
             return os.fsdecode(value)
     return None
 
 
-def partitions(clients: Iterable[ClientInfo]) -> dict[str, dict[int, str]]:
+def clients_by_partition(clients: Iterable[ClientInfo]) -> dict[str, dict[int, str]]:
     """By partition the processes of these clients, each with its name."""
     found: dict[str, dict[int, str]] = {}
     for pid, name in sorted({(one.pid, one.comm) for one in clients if one.pid}):

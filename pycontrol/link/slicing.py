@@ -89,14 +89,14 @@ def switched(device: str | None) -> str:
     )
 
 
-def running(file: TasksetFile, there: Sequence[Hints]) -> RunningGroups:
+def _running(file: TasksetFile, there: Sequence[Hints]) -> RunningGroups:
     """The owners of these TSGs."""
     of: dict[str, list[Hints]] = defaultdict(list)
     others, why, notes = [], list[str](), list[str]()
     groups = {task.name: group for group in tsgs(file.taskset) for task in group}
     for hints in there:
         stat = procs.stat(hints.pid)
-        found = tasks_of(file, stat.comm, fingerprint(procs.command(hints.pid))) if stat else []
+        found = tasks_of(file, stat.comm, fingerprint(procs.command_line_of(hints.pid))) if stat else []
         names = [name for name in found if name in groups]
         process = f"process {hints.pid} ({stat.comm})" if stat else f"process {hints.pid}, which is hidden from here,"
         mates = groups[names[0]] if names else ()
@@ -133,7 +133,7 @@ def planned(file: TasksetFile, now: RunningGroups, headroom: int) -> Planned:
     Tasks that are not running count as if they were, so that their programs may start.
     """
     taskset = plan.with_others(*_counted(file.taskset, now, headroom))
-    return Planned(now, taskset, *((None, None, now.why) if now.why else plan.answer(taskset)))
+    return Planned(now, taskset, *((None, None, now.why) if now.why else plan.answer_with_slices(taskset)))
 
 
 def _counted(taskset: Taskset, now: RunningGroups, headroom: int) -> tuple[Taskset, int, list[Partition]]:
@@ -168,7 +168,7 @@ def settle(
     """
     for _ in range(MAX_PLANS):
         there = node.everything()
-        found = planned(file, running(file, there), headroom)
+        found = planned(file, _running(file, there), headroom)
         if found.why:
             return found
         try:

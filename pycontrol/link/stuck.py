@@ -11,7 +11,7 @@ from gpurt.enums import State
 from gpurt.text import visible
 from gpurt.types import Document
 from gpurt.units import exact_ms
-from pycontrol.link.membership import Home, home
+from pycontrol.link.membership import Home, group_of
 from pycontrol.machine import procs
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def _sleepers(pid: int) -> list[Sleeper]:
     for tid in procs.threads(pid) if pid else ():
         if len(found) == MAX_NAMED:
             break
-        text = procs.read(pid, f"task/{tid}/stat")
+        text = procs.read_proc(pid, f"task/{tid}/stat")
         if text and not (stat := procs.parse_stat(text)).runnable:
-            where = (procs.read(pid, f"task/{tid}/wchan") or b"").decode("ascii", "replace")
+            where = (procs.read_proc(pid, f"task/{tid}/wchan") or b"").decode("ascii", "replace")
             found.append(Sleeper(tid, stat.comm, where if where.isidentifier() else None))
     return found
 
@@ -79,17 +79,17 @@ class Owner:
         return [thread for pid in self.names for thread in sleepers(pid)][:MAX_NAMED]
 
 
-def owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
+def stuck_owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
     """The owner of whom one client is known: with all members of its group, not of another user's of that name."""
-    own = home(group, pid)
-    members = {one.pid: one.comm for one in clients if group and home(one.group, one.pid) == own}
+    own = group_of(group, pid)
+    members = {one.pid: one.comm for one in clients if group and group_of(one.group, one.pid) == own}
     return Owner(client, own, {pid: name} | members)
 
 
 def waiting(gpu: int, clients: Iterable[ClientInfo], of: Owner) -> list[ClientInfo]:
     """The clients that wait for the GPU in a segment, and are not the owner's."""
     found = [one for one in clients if one.gpu == gpu and one.state is State.PENDING and one.client != of.client]
-    return [one for one in found if not of.group or home(one.group, one.pid) != of.home]
+    return [one for one in found if not of.group or group_of(one.group, one.pid) != of.home]
 
 
 def who(pid: int, name: str) -> str:
@@ -97,7 +97,7 @@ def who(pid: int, name: str) -> str:
     return f"{visible(name)}-{pid}" if pid else "another user's process"
 
 
-def text(gpu: int, of: Owner, time: int, clients: Iterable[ClientInfo]) -> str:
+def stuck_text(gpu: int, of: Owner, time: int, clients: Iterable[ClientInfo]) -> str:
     """The words about an owner that has been stuck for ``time`` ns: who sleeps, who waits, and what to do."""
     threads = ", ".join(map(str, of.sleepers)) or "not known to this user"
     others = waiting(gpu, clients, of)
@@ -131,13 +131,13 @@ def _owner(gpu: GpuStatus, clients: list[ClientInfo]) -> Owner:
     """The owner, as far as it is known."""
     for one in clients:
         if one.gpu == gpu.gpu and gpu.runner_pid and one.pid == gpu.runner_pid and one.depth:
-            return owner(clients, one.client, one.pid, one.comm, one.group)
-    return Owner(0, home("", 0), {gpu.runner_pid: ""})
+            return stuck_owner(clients, one.client, one.pid, one.comm, one.group)
+    return Owner(0, group_of("", 0), {gpu.runner_pid: ""})
 
 
-def lines(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[str]:
+def stuck_lines(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[str]:
     """A line for each GPU whose owner is stuck."""
-    return [text(one.gpu, _owner(one, clients), one.stuck_ns, clients) for one in gpus if one.stuck_ns]
+    return [stuck_text(one.gpu, _owner(one, clients), one.stuck_ns, clients) for one in gpus if one.stuck_ns]
 
 
 def documents(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[Document]:

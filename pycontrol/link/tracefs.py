@@ -34,7 +34,7 @@ BUFFER_KB = 4096
 READ_BYTES = 1 << 16
 
 
-def parse(line: bytes) -> EventRecord | None:
+def parse_event(line: bytes) -> EventRecord | None:
     """The event in one line of a trace; None if the line has none."""
     if lost := LOST.search(line):
         return EventRecord(EventKind.LOST, time.monotonic_ns(), 0, 0, 0, "", 0, None, 0, int(lost.group(1)))
@@ -109,10 +109,10 @@ def follow(
             while (end is None or time.monotonic() < end) and not (stop and stop.is_set()):
                 readable(pipe, glance)
                 *lines, rest = (rest + _read(pipe)).split(b"\n")
-                yield [record for record in map(parse, lines) if record is not None]
+                yield [record for record in map(parse_event, lines) if record is not None]
             (folder / "events/gpurt/enable").write_text("0")  # nothing comes any more, so that what is left has an end
             while more := _read(pipe):
                 rest += more
-            yield [record for record in map(parse, rest.split(b"\n")) if record is not None]
+            yield [record for record in map(parse_event, rest.split(b"\n")) if record is not None]
         finally:
             os.close(pipe)

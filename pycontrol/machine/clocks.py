@@ -91,7 +91,7 @@ def told(clocks: Iterable[Clock]) -> list[str]:
     return found
 
 
-def distinct(looks: Iterable[MachineClocks]) -> tuple[MachineClocks, ...]:
+def distinct_looks(looks: Iterable[MachineClocks]) -> tuple[MachineClocks, ...]:
     """Looks that differ in more than the temperature, each with the highest one."""
     found: dict[MachineClocks, MachineClocks] = {}
     for one in looks:

@@ -57,7 +57,7 @@ class _Resource(ctypes.Structure):
                 ("later", ctypes.c_ubyte * 156))  # fmt: skip
 
 
-def groups(number: int, size: int) -> int | None:
+def sm_groups(number: int, size: int) -> int | None:
     """How many groups of so many SMs the driver makes of the GPU: none of which is in two parts of its hardware.
 
     None: the driver is older than CUDA 12.4, and has no green contexts.  Raises DeviceError, as for a size it refuses.

@@ -15,7 +15,7 @@ from analysis.partition.instances import InstanceProfile, plainest
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from gpurt.types import CData
-from pycontrol.machine.power.nvml import EXTRA, text_of
+from pycontrol.machine.power.nvml import EXTRA, nvml_text
 
 #: No profile of a GPU has more placements, and no GPU so many slices or SMs: an answer above it is none.
 MAX_COUNT_OF_MIG = 4096
@@ -45,7 +45,7 @@ def _read(library: ModuleType, number: int) -> tuple[str, tuple[InstanceProfile,
     if number >= count:
         raise DeviceError(f"NVML has no GPU {number}, it has {count}")
     handle = library.nvmlDeviceGetHandleByIndex(number)
-    name = visible(text_of(library.nvmlDeviceGetName(handle)))
+    name = visible(nvml_text(library.nvmlDeviceGetName(handle)))
     found = []
     for kind in range(library.NVML_GPU_INSTANCE_PROFILE_COUNT):
         try:

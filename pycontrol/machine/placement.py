@@ -54,7 +54,7 @@ class Placement:
         return [text]
 
 
-def place(taskset: Taskset, available: Collection[int] | None = None) -> Placement:
+def place_cpus(taskset: Taskset, available: Collection[int] | None = None) -> Placement:
     """Maps the file's CPUs to the machine's: one to one if there are enough, else several to one (folded).
 
     Folding goes through the file's CPUs in descending order of real-time work, then of all work.  Each is mapped to the

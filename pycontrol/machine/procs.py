@@ -78,7 +78,7 @@ def parse_stat(text: bytes) -> Stat:
     return Stat(comm, fields[0].decode(), int(fields[19]), priority, int(fields[11]) + int(fields[12]), exiting)
 
 
-def read(pid: int, name: str) -> bytes | None:
+def read_proc(pid: int, name: str) -> bytes | None:
     """The content of /proc/PID/NAME.  Raises Unreadable."""
     path = f"{PROC}/{pid}/{name}"
     try:
@@ -95,7 +95,7 @@ def read(pid: int, name: str) -> bytes | None:
 
 def status(pid: int, field: str, thread: int = 0) -> list[str]:
     """The words of a field of /proc/PID/status, or of that of one of its threads."""
-    text = read(pid, f"task/{thread}/status" if thread else "status") or b""
+    text = read_proc(pid, f"task/{thread}/status" if thread else "status") or b""
     found = re.search(rb"^%b:(.*)$" % field.encode(), text, re.MULTILINE)
     return found[1].decode("utf-8", "replace").split() if found else []
 
@@ -110,7 +110,7 @@ def user(pid: int) -> str:
 
 def stat(pid: int) -> Stat | None:
     """State, start time and real-time priority of the process's main thread."""
-    text = read(pid, "stat")
+    text = read_proc(pid, "stat")
     return parse_stat(text) if text else None
 
 
@@ -145,7 +145,7 @@ def ended(pid: int, start: int) -> bool:
 
 def ancestry(pid: int) -> Iterator[tuple[int, int]]:
     """Pid and start time (see Stat) of the process, of its parent, and so on up, as far as they are visible."""
-    text = read(pid, "stat")
+    text = read_proc(pid, "stat")
     while text:
         yield pid, parse_stat(text).start
         pid, text = _above(pid, text)
@@ -155,7 +155,7 @@ def _above(pid: int, text: bytes) -> tuple[int, bytes | None]:
     """The parent of a process, and what its stat file says.  A parent that ends leaves its child to another process."""
     parent = _parent(text)
     while parent:
-        above, again = read(parent, "stat"), read(pid, "stat")
+        above, again = read_proc(parent, "stat"), read_proc(pid, "stat")
         if above or not again or _parent(again) == parent:
             return parent, above
         parent = _parent(again)
@@ -174,7 +174,7 @@ def has_sys_nice(pid: int) -> bool:
 
 def rt_limit(pid: int) -> int:
     """RLIMIT_RTPRIO (soft): the highest priority the process may give itself without privilege."""
-    text = read(pid, "limits") or b""
+    text = read_proc(pid, "limits") or b""
     found = re.search(rb"^Max realtime priority\s+(\S+)", text, re.MULTILINE)
     if not found:
         return 0
@@ -183,7 +183,7 @@ def rt_limit(pid: int) -> int:
 
 def cgroup(pid: int) -> str:
     """The process's path in the cgroup v2 hierarchy, as in /proc/PID/cgroup."""
-    for line in (read(pid, "cgroup") or b"").splitlines():
+    for line in (read_proc(pid, "cgroup") or b"").splitlines():
         if line.startswith(b"0::"):
             return line[3:].decode("utf-8", "replace")
     return ""
@@ -196,7 +196,7 @@ def has_thread(pid: int, tid: int) -> bool:
 
 def cgroup_folder(path: str) -> Path | None:
     """The folder of a cgroup v2 path; None if the hierarchy is not mounted here as a whole."""
-    for line in (read(os.getpid(), "mountinfo") or b"").decode("utf-8", "replace").splitlines():
+    for line in (read_proc(os.getpid(), "mountinfo") or b"").decode("utf-8", "replace").splitlines():
         mount, _, kind = line.partition(" - ")
         root, where = mount.split()[3:5]
         if kind.startswith("cgroup2 ") and root == "/":
@@ -206,7 +206,7 @@ def cgroup_folder(path: str) -> Path | None:
 
 def has_cgroups() -> bool:
     """Whether this machine has the cgroup v2 hierarchy: without it `cgroup` finds no process's path."""
-    return any(line.startswith(b"0::") for line in (read(os.getpid(), "cgroup") or b"").splitlines())
+    return any(line.startswith(b"0::") for line in (read_proc(os.getpid(), "cgroup") or b"").splitlines())
 
 
 def nearest_cgroup(path: str, wanted: Container[int | str]) -> str | None:
@@ -246,7 +246,7 @@ def threads(pid: int, most: int | None = None) -> list[int]:
     return sorted(tids, key=lambda tid: (tid != pid, tid))
 
 
-def command(pid: int) -> list[str]:
+def command_line_of(pid: int) -> list[str]:
     """The process's command line; empty for kernel threads."""
     try:
         return psutil.Process(pid).cmdline()

@@ -18,7 +18,7 @@ from pycontrol.observe.doctor import Diagnosis, Status
 INTERFACE_VERSION = 1
 
 
-def examine() -> Iterator[Diagnosis]:
+def examine_board() -> Iterator[Diagnosis]:
     """Whether slices and levels can be set, and whether there are scheduling domains."""
     try:
         with SchedNode() as node:

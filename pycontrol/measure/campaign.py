@@ -12,7 +12,7 @@ from pycontrol.measure.checkpoint import Checkpoint
 from pycontrol.measure.conditions import Here
 from pycontrol.measure.identity import Contents
 from pycontrol.measure.plan import Planned
-from pycontrol.measure.run import ProfileOptions, ProfileResult, execute
+from pycontrol.measure.run import ProfileOptions, ProfileResult, execute_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _measure(planned: Planned, options: ProfileOptions, here: Here, store: Check
     options.stop.check()
     contents.check()
     store.begin(planned.number)
-    made = execute(planned, options, here)
+    made = execute_once(planned, options, here)
     written = contents.after(planned)
     contents.check()
     store.add(made, written)

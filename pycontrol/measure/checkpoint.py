@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from gpurt.errors import FileError
-from gpurt.files import read, unwritable
+from gpurt.files import read_whole, unwritable
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
 from pycontrol.measure.identity import Contents, unlike
@@ -130,7 +130,7 @@ class Checkpoint:
         os.ftruncate(self._file, 0)
 
     def _take_up(self, path: Path) -> None:
-        raw = read(path, MAX_BYTES, "a checkpoint of gpurt measure times")
+        raw = read_whole(path, MAX_BYTES, "a checkpoint of gpurt measure times")
         whole = raw[: raw.rfind(b"\n") + 1]
         lines = whole.split(b"\n")[:-1]
         if not lines:

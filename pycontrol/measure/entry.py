@@ -147,7 +147,7 @@ def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
         *([f"NOT ALL RUNS: {account.stopped}"] if account.stopped else []),
         *(f"Condition {one.value}, {runs[one]} runs: {about(one, account.here)}." for one in Condition if one in runs),
         *(f"Not measured: {one}." for one in left_out(account.without)),
-        *(f"Note: {one}." for one in remarks(account)),
+        *(f"Note: {one}." for one in run_remarks(account)),
         *map(_line, times),
         *(f"WARNING: {warning}." for one in times for warning in one.warnings),
     ]
@@ -175,7 +175,7 @@ def _unedited(lines: Sequence[str]) -> bool:
     return all(LINE.fullmatch(line) for line in said) and said.count("[[task]]") == 1
 
 
-def remarks(account: Account) -> list[str]:
+def run_remarks(account: Account) -> list[str]:
     """The facts that the user should know of the runs beside their times."""
     results = account.results
     notes = []

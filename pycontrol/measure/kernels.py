@@ -27,7 +27,7 @@ class Offer:
     kernels: tuple[str, ...]
 
 
-def ask(command: Sequence[str], seconds: float) -> Offer:
+def ask_program(command: Sequence[str], seconds: float) -> Offer:
     """The program's word on itself.  Raises RuntimeFailure if it is not one of gpurt_measure.h, or fails."""
     kernels: list[str] = []
     units, mechanism = None, ""

@@ -23,7 +23,7 @@ def cpu(number: int, size: int) -> None:
         target[:] = source
 
 
-def gpu() -> None:
+def _gpu() -> None:
     """Submits work and waits for it, so that the GPU never has none."""
     from gpurt.segments import Client
 
@@ -40,4 +40,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "cpu":
         cpu(int(sys.argv[2]), int(sys.argv[3]))
     else:
-        gpu()
+        _gpu()

@@ -25,7 +25,7 @@ from gpurt.errors import DeviceError, GpurtError
 from gpurt.segments import explain
 from pycontrol.ending import later
 from pycontrol.link import patched
-from pycontrol.link.control import Control, GpuStatus, connect, updates
+from pycontrol.link.control import Control, GpuStatus, connect, update_times
 from pycontrol.machine.sleep import SleepPlan, sleep
 from pycontrol.observe.doctor import Diagnosis, Status
 from pycontrol.readable import readable
@@ -71,7 +71,7 @@ class Check:
     find: Callable[[Target], Diagnosis]
 
 
-def target(device: str | None, load: str | None) -> Target:
+def probe_target(device: str | None, load: str | None) -> Target:
     """The first GPU of a patched driver.
 
     Raises:
@@ -81,7 +81,7 @@ def target(device: str | None, load: str | None) -> Target:
         found = [one for one in control.status() if one.tier is Tier.PATCHED]
         place = control.device
     if not found:
-        said = [one.trouble for one in patched.read() if one.trouble]
+        said = [one.trouble for one in patched.read_patched() if one.trouble]
         raise DeviceError("; ".join(["the host has no GPU of a patched driver", *said, "docs/kernel.md says how"]))
     return Target(place, found[0].gpu, found[0].driver, load)
 
@@ -193,7 +193,7 @@ def _owning(probed: Target) -> Iterator[None]:
 
 def _port(probed: Target) -> Diagnosis:
     """Defects 10, 14, 21: the driver that is loaded is the patched one, and nothing else has its runlists."""
-    troubles = [one.trouble for one in patched.read() if one.trouble]
+    troubles = [one.trouble for one in patched.read_patched() if one.trouble]
     if troubles:
         return Diagnosis("driver", Status.FAIL, "; ".join(troubles))
     return Diagnosis("driver", Status.OK, f"{probed.driver} is patched, and switches GPU {probed.gpu}")
@@ -253,7 +253,7 @@ def _updates(probed: Target) -> Diagnosis:
             own(False)
             time.sleep(0.002)
         after = _status(control, probed)
-        _, worst = updates(control.latency(probed.gpu))
+        _, worst = update_times(control.latency(probed.gpu))
     failed, done = after.faults - before.faults, after.updates - before.updates
     text = f"{done} updates, {failed} failed; the longest since the module was loaded took {worst / 1e6:.3f} ms"
     return Diagnosis("updates", Status.FAIL if failed or done < 2 * SEGMENTS else Status.OK, text)
@@ -387,10 +387,10 @@ def _killed(probed: Target) -> Diagnosis:
 
 def _foreign(probed: Target) -> Diagnosis:
     """Defect 18: lists that the driver builds because another program comes and goes while this one has the GPU."""
-    before = sum(one.asks for one in patched.read())
+    before = sum(one.asks for one in patched.read_patched())
     with _owning(probed), _started(probed):
         time.sleep(2)
-    asks = sum(one.asks for one in patched.read()) - before
+    asks = sum(one.asks for one in patched.read_patched()) - before
     text = f"the driver asked {asks} times for lists of its own; on Tegra each costs the owner a context switch"
     return Diagnosis("programs that come and go beside the owner", Status.OK, text)
 
@@ -398,7 +398,7 @@ def _foreign(probed: Target) -> Diagnosis:
 def _state(probed: Target) -> dict[str, object]:
     """What must be the same after a suspend as before."""
     now = _now(probed)
-    known = [(one.gpu, one.device, one.condition, one.reason) for one in patched.read()]
+    known = [(one.gpu, one.device, one.condition, one.reason) for one in patched.read_patched()]
     return {"tier": now.tier, "policy": now.policy, "owner": now.runner_pid, "what is patched": known}
 
 
@@ -460,7 +460,7 @@ BY_HAND = {
 }
 
 
-def examine(probed: Target, plan: SleepPlan | None = None) -> Iterator[Diagnosis]:
+def probe_all(probed: Target, plan: SleepPlan | None = None) -> Iterator[Diagnosis]:
     """All checks; those that need a program, or a person, say so.  With a plan the machine sleeps, last of all."""
     yield from run_probe(BASIC, probed)
     if probed.load:

@@ -62,7 +62,7 @@ def start(
     return process, int(before)
 
 
-def end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
+def _end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
     """Sends a signal to what is left of a process's group."""
     try:
         os.killpg(process.pid, number)
@@ -72,7 +72,7 @@ def end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
 
 def over(process: subprocess.Popen[bytes], guard: Guard | None) -> None:
     """Kills what is left of a process's group."""
-    end(process)
+    _end(process)
     with suppress(PermissionError):
         process.kill()  # it may not have made its group
     process.wait()
@@ -80,12 +80,12 @@ def over(process: subprocess.Popen[bytes], guard: Guard | None) -> None:
         guard.tell("-", process.pid)
 
 
-def interrupt(process: subprocess.Popen[bytes], stop: Stop) -> bool:
+def interrupt_program(process: subprocess.Popen[bytes], stop: Stop) -> bool:
     """Ends a program by SIGINT, or SIGKILL after GRACE seconds; whether SIGINT was enough.
 
     Raises KeyboardInterrupt if the user does not want to wait for that.
     """
-    end(process, signal.SIGINT)
+    _end(process, signal.SIGINT)
     try:
         with stop.waiting():
             process.wait(GRACE)
@@ -95,7 +95,7 @@ def interrupt(process: subprocess.Popen[bytes], stop: Stop) -> bool:
 
 
 @contextmanager
-def beside(
+def running_beside(
     condition: Condition, here: Here, device: str, stop: Stop, guard: Guard | None
 ) -> Iterator[Sequence[int]]:  # fmt: skip
     """While the context is entered, the condition's co-runners execute; yields their process groups.

@@ -65,7 +65,7 @@ class ProfileResult:
     wall: int
 
 
-def execute(planned: Planned, options: ProfileOptions, here: Here) -> ProfileResult:
+def execute_once(planned: Planned, options: ProfileOptions, here: Here) -> ProfileResult:
     """Executes the program once.
 
     Raises:
@@ -82,7 +82,7 @@ def execute(planned: Planned, options: ProfileOptions, here: Here) -> ProfileRes
         check_host(listener.control.gpus(), here)
         chill(planned.condition, command, stop)
         sleep = Sleep()
-        with processes.beside(planned.condition, here, device, stop, guard) as groups:
+        with processes.running_beside(planned.condition, here, device, stop, guard) as groups:
             known = {client.pid for client in listener.control.clients()} | {one.pid for one in listener.so_far()}
             pid, cpu, wall = _carried_out(command, device, options)
             seen = _settle(listener, pid)
@@ -125,7 +125,7 @@ def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -
     try:
         _await(process, options)
     except KeyboardInterrupt:
-        processes.interrupt(process, options.stop)
+        processes.interrupt_program(process, options.stop)
         raise
     finally:
         processes.over(process, options.guard)  # what it has left behind would disturb the next run
@@ -143,7 +143,7 @@ def _await(process: subprocess.Popen[bytes], options: ProfileOptions) -> None:
         with options.stop.waiting():
             code = process.wait(None if limit is None else limit / UNITS["s"])
     except subprocess.TimeoutExpired:
-        stopped = processes.interrupt(process, options.stop)
+        stopped = processes.interrupt_program(process, options.stop)
         if options.duration is None or limit != options.duration:
             raise RuntimeFailure(f"{name} had not ended after {format_time(limit or 0)} (--timeout)") from None
         if not stopped:

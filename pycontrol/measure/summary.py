@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from analysis.model.records import FEWEST, Growth, growth
+from analysis.model.records import FEWEST, Growth, late_records
 from gpurt.errors import UsageError
 from gpurt.types import Document
 from gpurt.units import US, format_time
@@ -121,7 +121,7 @@ class MeasuredTime:
         }  # fmt: skip
 
 
-def times(results: Sequence[ProfileResult], margin: Fraction) -> list[MeasuredTime]:
+def summary_times(results: Sequence[ProfileResult], margin: Fraction) -> list[MeasuredTime]:
     """Every time of a job that was measured in all jobs, in the order of the file.
 
     Args:
@@ -159,7 +159,7 @@ def _time(what: str, segment: int, results: Sequence[ProfileResult], margin: Fra
         by_condition[planned.condition] = max(one, by_condition.get(planned.condition, 0))
     return MeasuredTime(
         what, segment, min(least for row in known for least, _ in row), worst, sum(map(len, known)), maxima, where,
-        by_condition, growth(maxima), margin,
+        by_condition, late_records(maxima), margin,
     )  # fmt: skip
 
 

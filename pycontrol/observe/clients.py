@@ -8,7 +8,7 @@ import pwd
 from collections.abc import Sequence
 
 from gpurt.types import Document
-from pycontrol.link.control import HOST_WITHOUT_GPU, ClientInfo, told
+from pycontrol.link.control import HOST_WITHOUT_GPU, ClientInfo, told_fields
 from pycontrol.link.sampling import Sample
 from pycontrol.machine import procs
 from pycontrol.observe import documents
@@ -26,7 +26,7 @@ SOME = ("user", "group", "")
 BAR = (10, 60)
 
 
-def text(seen: Sample, width: int | None, height: int | None) -> str:
+def clients_text(seen: Sample, width: int | None, height: int | None) -> str:
     """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
     gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or HOST_WITHOUT_GPU
     cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
@@ -38,7 +38,7 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
     return "\n".join(line if width is None or len(line) <= width else line[: width - 1] + "~" for line in lines)
 
 
-def table(clients: list[ClientInfo]) -> str:
+def clients_table(clients: list[ClientInfo]) -> str:
     """The clients without what they owned of a time, as the command `clients` shows them."""
     cells = [_cells(one, "-") for one in clients]
     lines, left = _table([name for name in _columns(cells) if name != "share"], cells, width := render.columns())
@@ -97,13 +97,13 @@ def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:
     return [*lines[:2], *(f"{line:{used}}{bar}".rstrip() for line, bar in zip(lines[2:], bars, strict=True))]
 
 
-def data(seen: Sample) -> Document:
+def clients_data(seen: Sample) -> Document:
     """For JSON."""
     clients = [
         documents.client(one) | {"share": seen.share(one), "shared": seen.shared.get((one.gpu, one.client), 0.0)}
         for one in seen.ordered()
     ]
-    return {"gpus": list(map(told, seen.gpus)), "clients": clients}
+    return {"gpus": list(map(told_fields, seen.gpus)), "clients": clients}
 
 
 def listed(clients: Sequence[ClientInfo]) -> str:

@@ -330,7 +330,7 @@ def _switched(device: str | None) -> list[GpuStatus]:
 def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
     """Drivers that are patched, as module and host say; and those of which nobody but their device nodes tells."""
     name = "GPU driver"
-    patched = [one for one in live_patched.read(root / FACTS) if one.device != "-" and one.condition != "more"]
+    patched = [one for one in live_patched.read_patched(root / FACTS) if one.device != "-" and one.condition != "more"]
     if patched:
         yield _patched_driver(patched)
     if switched:

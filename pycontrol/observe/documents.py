@@ -7,13 +7,13 @@ import time
 
 from gpurt._gpurt import lib
 from gpurt.types import Document
-from pycontrol.link.control import BusStatus, ClientInfo, Durations, RuleInfo, UpdateLatency, told
+from pycontrol.link.control import BusStatus, ClientInfo, Durations, RuleInfo, UpdateLatency, told_fields
 from pycontrol.observe.judge.finding import Finding
 
 
 def client(one: ClientInfo) -> Document:
     """A client of a GPU."""
-    data = told(one)
+    data = told_fields(one)
     return {"name": data.pop("comm"), "owned_ns": data.pop("held_ns"), **data}
 
 
@@ -58,7 +58,7 @@ def _times(one: Durations, counted: str) -> Document:
     }  # fmt: skip
 
 
-def seen(
+def seen_task(
     *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None,
     above: bool = False,
 ) -> Document:

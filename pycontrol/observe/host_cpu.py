@@ -27,7 +27,7 @@ class Running:
     cpus: frozenset[int]
 
 
-def running(pid: int, tid: int) -> Running | None:
+def scheduled_now(pid: int, tid: int) -> Running | None:
     """What a thread has now; None: it has ended."""
     try:
         policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
@@ -37,7 +37,7 @@ def running(pid: int, tid: int) -> Running | None:
         return None
 
 
-def objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:
+def cpu_objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:
     """What real-time threads of clients have that they should not have."""
     for one in threads:
         if one.priority and one.priority >= host.priority:
@@ -51,9 +51,9 @@ def of_host(control: Control) -> list[str] | None:
     """The objections to a user-space host and the clients that it has now; None: the host's process is not known."""
     with socket.socket(fileno=os.dup(control.fileno())) as sock:
         pid, _ = credentials(sock)
-    host = running(pid, pid) if pid else None
+    host = scheduled_now(pid, pid) if pid else None
     if not host:
         return None
     pids = {one.pid for one in control.clients() if one.pid not in (0, pid)}
-    found = (running(pid, tid) for pid in sorted(pids) for tid in procs.threads(pid))
-    return list(objections(host, filter(None, found)))
+    found = (scheduled_now(pid, tid) for pid in sorted(pids) for tid in procs.threads(pid))
+    return list(cpu_objections(host, filter(None, found)))

@@ -17,11 +17,11 @@ from pycontrol.output.render import bound, ms
 VERDICTS = {"missed": "MISSED", "above-bound": "ABOVE ITS BOUND", "unseen": "NO JOB SEEN", "best-effort": "best effort"}
 
 
-def data(lines: Sequence[TaskCheck]) -> dict[str, Document]:
+def observed_data(lines: Sequence[TaskCheck]) -> dict[str, Document]:
     """For JSON, by task; times in ns."""
     return {
         line.task: {
-            **documents.seen(
+            **documents.seen_task(
                 best_effort=line.best_effort, jobs=line.jobs, mort=line.mort, wcrt=line.bound, deadline=line.deadline,
                 misses=line.misses, above=line.above_bound,
             ),
@@ -30,13 +30,13 @@ def data(lines: Sequence[TaskCheck]) -> dict[str, Document]:
     }  # fmt: skip
 
 
-def text(lines: Sequence[TaskCheck], bounds: bool) -> str:
+def observed_text(lines: Sequence[TaskCheck], bounds: bool) -> str:
     """The table with a row for each task; with a column for bounds if there are some to compare with."""
     headers = ["task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict"]
     rows = [
         [name, str(one["jobs"]), ms(one["mort_ns"]), bound(one["wcrt_ns"]),
          ms(None if one["best_effort"] else one["deadline_ns"]), str(one["misses"]),
-         VERDICTS.get(one["verdict"], str(one["verdict"]))] for name, one in data(lines).items()
+         VERDICTS.get(one["verdict"], str(one["verdict"]))] for name, one in observed_data(lines).items()
     ]  # fmt: skip
     shown = [index for index, header in enumerate(headers) if bounds or header != "WCRT ms"]
     return render.table([headers[i] for i in shown], [[row[i] for i in shown] for row in rows])

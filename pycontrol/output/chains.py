@@ -10,7 +10,7 @@ from pycontrol.output import render
 from pycontrol.output.render import bound, ms
 
 
-def tabulated(bounded: Sequence[Bounded]) -> str:
+def tabulated_chains(bounded: Sequence[Bounded]) -> str:
     """A row for each bound, and a line for each limit that is not proved; the verdict is told elsewhere."""
     rows = []
     for one in bounded:
@@ -25,7 +25,7 @@ def tabulated(bounded: Sequence[Bounded]) -> str:
     return "\n".join([render.table(("chain", "", "bound ms", "allowed ms", "holds"), rows), *lines])
 
 
-def explained(one: Bounded) -> str:
+def explained_chain(one: Bounded) -> str:
     """The parts of each bound of a chain."""
     if one.why:
         return f"{one.chain.name}: no bound, because {one.why}"

@@ -69,7 +69,7 @@ class Fakes:
         scale = round(1000 * SCALE)
         hardware = self.folder / f"hardware{self.scenes}"
         assert not self.make(os.fsencode(hardware), scale)
-        around = {**os.environ} if host is None else preload.environment(preload.find(), str(host))
+        around = {**os.environ} if host is None else preload.environment(preload.find_preload(), str(host))
         loaded = f"{around['LD_PRELOAD']}:" if host else ""
         return {
             **around, "FAKE_HARDWARE": str(hardware), "FAKE_SCALE": str(scale), "FAKE_GROUPS": "4",

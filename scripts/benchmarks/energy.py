@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from analysis.energy import compiled
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
-from analysis.energy.setup import prepare
+from analysis.energy.setup import prepare_tables
 from analysis.model import MS, Kernel
 from analysis.model.energy import PoweredKernel, Profile, SpatialSystem
 from analysis.papers.energy.generate import Draw, system
@@ -43,7 +43,7 @@ def decision(tasks: int, repeats: int) -> float:
     """The mean time of a decision of sbeet on an idle GPU of 46 units with all of its future jobs in the window, us."""
     device = gpu(RTX, RTX)
     one = system(Draw("uunifast", 1.0, (device,), (RTX, 46), tasks=tasks), profiles(), 1, 1)
-    setup = prepare(one, POLICIES["sbeet"])
+    setup = prepare_tables(one, POLICIES["sbeet"])
     tables = compiled.Tables(setup)
     gpus = tables.spatial_gpus()
     state, earliest = ffi.new("struct gpurt_sbeet_state *"), ffi.new("u64[]", [1 + task.offset for task in one.tasks])
@@ -59,7 +59,7 @@ def decision(tasks: int, repeats: int) -> float:
 
 def jobs_per_s(one: SpatialSystem, name: str, horizon: int) -> float:
     """Simulated jobs a second."""
-    setup = prepare(one, POLICIES[name])
+    setup = prepare_tables(one, POLICIES[name])
     tables = compiled.Tables(setup)
     start = time.process_time()
     outcome = compiled.simulate_compiled(setup, EnergyRun(horizon), tables=tables)
@@ -74,7 +74,7 @@ def sweep(tasksets: int) -> float:
         for index in range(tasksets):
             one = system(draw, known, 1, index)
             for curve in FIVE:
-                compiled.simulate_compiled(prepare(one, POLICIES[curve.policy]), EnergyRun(experiment.horizon))
+                compiled.simulate_compiled(prepare_tables(one, POLICIES[curve.policy]), EnergyRun(experiment.horizon))
     return time.process_time() - start
 
 

@@ -69,7 +69,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
                     path = folder / f"{way}.sock"
                     stack.enter_context(serving(path, *options))
                     control = stack.enter_context(connect(str(path)))
-                    environment = {**preload.environment(preload.find(), str(path)), "GPURT_QUIET": "1"}
+                    environment = {**preload.environment(preload.find_preload(), str(path)), "GPURT_QUIET": "1"}
                 bench = Bench(program, 1 if quick else SECONDS, environment, control, SETTLE)
                 for beside, launches in [(0, 1), (1, 2)] if quick else SCENES:
                     yield from rows(f"gpu.{way}", bench, beside, launches)

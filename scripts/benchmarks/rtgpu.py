@@ -29,7 +29,7 @@ def rates(sets: int, repeats: int) -> Iterator[tuple[str, float, str]]:
         for load in (0.2, 0.6, 1.0):
             batch = draw(replace(TABLE, copies=copies, utilization=load), 1, sets).batch()
             for name, method in METHODS.items():
-                time_taken = seconds(lambda m=method, b=batch: sweep.verdicts(b, m, Units(TABLE.units)), repeats)
+                time_taken = seconds(lambda m=method, b=batch: sweep.unit_verdicts(b, m, Units(TABLE.units)), repeats)
                 yield f"rtgpu.{name}.{copies}.{load}.tasksets_per_s", sets / time_taken, "tasksets/s"
 
 

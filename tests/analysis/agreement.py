@@ -61,7 +61,7 @@ def _ns(ms: float) -> int:
 def disagreement(name: str, taskset: Taskset) -> str | None:
     """How the compiled verdicts of a test differ from the readable ones; None if they do not."""
     readable = registry.find(name).run(taskset)
-    single = compiled.run(registry.find(name), taskset)
+    single = compiled.run_compiled(registry.find(name), taskset)
     for task, verdict in readable.verdicts.items():
         if not same(verdict, single.verdicts[task]):
             return f"{name}: {task}: {verdict} against {single.verdicts[task]}"

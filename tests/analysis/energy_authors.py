@@ -16,7 +16,7 @@ from pathlib import Path
 
 from analysis.energy.fit import Fit, FitError, Solved, Solver, fit, least_squares
 from analysis.energy.measured import MeasuredPower
-from analysis.papers.energy.published import AuthorsLine, lines_of
+from analysis.papers.energy.published import AuthorsLine, published_lines
 from gpurt.units import POWERS
 
 #: By how much the energies of a line may disagree with the P^s of others: what is lost by printing them, J.
@@ -43,7 +43,7 @@ def load(folder: Path, method: str) -> list[Imported]:
 
 
 def _gpu(folder: Path, name: str, method: str) -> Imported:
-    lines = {path.stem: lines_of(path) for path in sorted(folder.glob("*.csv"))}
+    lines = {path.stem: published_lines(path) for path in sorted(folder.glob("*.csv"))}
     measured = [MeasuredPower(((kernel, one.units),), one.power) for kernel, some in lines.items() for one in some]
     units = max(len(one) for one in lines.values())
     return Imported(name, fit(measured, units, _static(folder), METHODS[method]), lines)

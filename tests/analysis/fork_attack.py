@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from analysis.attack.exact import TooManyStatesError, compare
-from analysis.attack.forks import held, tiny_forks, tiny_holds
+from analysis.attack.forks import held_by_workers, tiny_forks, tiny_holds
 from analysis.attack.report import toml
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.model.relations import Fork
@@ -60,7 +60,7 @@ def _sharp(rng: random.Random) -> Segment:
 
 
 GENERATORS = (tiny_forks, sharp_forks)
-HOLDS = (tiny_holds, lambda rng: held(sharp_forks(rng)))
+HOLDS = (tiny_holds, lambda rng: held_by_workers(sharp_forks(rng)))
 STATES = 40_000
 
 

@@ -9,7 +9,7 @@ from builders import cpu, gpu, ms, task, taskset
 from effort import tries
 
 from analysis.attack.outcome import Effort, Outcome, size
-from analysis.attack.report import row, table, toml
+from analysis.attack.report import attack_table, row, toml
 from analysis.attack.search import attack, attack_one, climb, is_delayed, minimised, ways
 from analysis.attack.tasksets import random_taskset
 from analysis.papers import registry
@@ -100,6 +100,6 @@ def test_failures_promise_nothing() -> None:
 def test_rows_and_files() -> None:
     outcome = attack(registry.find(PRINTED), 40, seed=3)
     entry = row(outcome, sound=False)
-    assert f"| `{PRINTED}` | unsound | 40 |" in table([entry])
+    assert f"| `{PRINTED}` | unsound | 40 |" in attack_table([entry])
     assert "[[task]]" in entry["counterexample"]["taskset"]
-    assert len(table([row(Outcome(PRINTED), sound=False)]).splitlines()) == 3
+    assert len(attack_table([row(Outcome(PRINTED), sound=False)]).splitlines()) == 3

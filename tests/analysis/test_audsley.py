@@ -80,4 +80,4 @@ def test_more_users_than_priorities_have_a_result() -> None:
     system = taskset(*(task(f"t{i}", i % 4, 50 + i % 2, 100, gpu(0, 5)) for i in range(100)))
     test = registry.find("gcaps-suspend+gpu-priority")
     assert not test.run(system).schedulable
-    assert not compiled.run(test, system).schedulable
+    assert not compiled.run_compiled(test, system).schedulable

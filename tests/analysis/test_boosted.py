@@ -167,7 +167,7 @@ def test_parts_add_up_to_the_bound() -> None:
     for _ in range(100):
         system = random_taskset(rng)
         for name in NAMES:
-            for verdict in compiled.run(registry.find(name), system).verdicts.values():
+            for verdict in compiled.run_compiled(registry.find(name), system).verdicts.values():
                 if isinstance(verdict, Bound):
                     bounds += 1
                     assert sum(term.amount for term in verdict.terms) == verdict.wcrt
@@ -326,7 +326,7 @@ def test_owners_count_in_windows_of_tasks_above_that_spin(name: str) -> None:
     tasks = task("h", 0, 2, 100, cpu(1), gpu(0, 1)), task("i", 0, 1, 200, cpu(40)), task("l", 1, 3, 10, gpu(0, 2))
     system = taskset(*(replace(t, waiting=Waiting.BUSY) for t in tasks))
     assert registry.find(name).run(system).wcrt("i") == ms(40 + 2 + 2)
-    assert compiled.run(registry.find(name), system).wcrt("i") == ms(44)
+    assert compiled.run_compiled(registry.find(name), system).wcrt("i") == ms(44)
 
 
 def test_a_long_last_cpu_segment_does_not_delay_the_end_of_segments() -> None:

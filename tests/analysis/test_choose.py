@@ -13,7 +13,7 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
 from analysis.answers import compiled, registry
-from analysis.answers.choose import COMPARED, Choice, _mixed, choices, effort, slack, with_modes
+from analysis.answers.choose import COMPARED, Choice, _mixed, choice_steps, choices, slack, with_modes
 from analysis.answers.trials import Modes, trials
 from analysis.answers.verdict import stated, thread_moves
 from analysis.attack.tasksets import random_taskset, with_random_modes
@@ -42,7 +42,10 @@ def test_where_all_wait_alike_the_mixed_test_is_that_modes_test() -> None:
     for _ in range(300):
         system = random_taskset(rng)
         for mode, name in ((SUSPEND, "gcaps-suspend"), (BUSY, "gcaps-busy")):
-            plain, mixed = registry.find(name).run(system), registry.find("gcaps-mixed").run(in_mode(system, mode))
+            plain, mixed = (
+                registry.find_test(name).run(system),
+                registry.find_test("gcaps-mixed").run(in_mode(system, mode)),
+            )
             if any(f.reason is rta.Reason.GPU_ORDER for f in mixed.failures):
                 continue
             assert [mixed.wcrt(t.name) for t in system] == [plain.wcrt(t.name) for t in system]
@@ -58,10 +61,10 @@ def test_a_mixed_bound_by_hand() -> None:
         task("low", 0, 1, 100, cpu(1)),
         task("far", 1, 5, 100, gpu(0, 7)),
     )
-    result = registry.find("gcaps-mixed").run(system)
+    result = registry.find_test("gcaps-mixed").run(system)
     assert result.wcrt("low") == ms(1 + (1 + 2) + (1 + 3) + 7)
     # if mid sleeps, low has the CPU meanwhile
-    sleeping = registry.find("gcaps-mixed").run(in_mode(system, SUSPEND))
+    sleeping = registry.find_test("gcaps-mixed").run(in_mode(system, SUSPEND))
     assert sleeping.wcrt("low") == ms(1 + 1 + 1)
 
 
@@ -70,7 +73,7 @@ def test_equals_that_spin_for_one_that_sleeps_have_no_bound() -> None:
     equals = taskset(task("sleeps", 0, 1, 20, gpu(0, 1)), spins(task("spins", 0, 1, 20, gpu(0, 2))))
     seen = simulate(equals, Options(horizon=ms(60)), (0, ms(0.5)))
     assert seen.tasks["sleeps"].worst > ms(40)
-    (failure, _) = registry.find("gcaps-mixed").run(equals).failures
+    (failure, _) = registry.find_test("gcaps-mixed").run(equals).failures
     assert failure.reason is rta.Reason.GPU_ORDER
 
 
@@ -84,7 +87,7 @@ def test_no_other_way_is_better_than_the_choice(seed: int) -> None:
                 and not t.partitions and not thread_moves(t, system)]  # fmt: skip
         slacks = [slack(t.run(system)) for t in ways if t.waiting is not None]
         mixed = (with_random_modes(system, rng) for _ in range(5))
-        slacks += [slack(registry.find("gcaps-mixed").run(other)) for other in mixed]
+        slacks += [slack(registry.find_test("gcaps-mixed").run(other)) for other in mixed]
         assert (best is None) == (max((s for s in slacks if s is not None), default=None) is None)
         if best is not None:
             assert best.slack == max(s for s in (*slacks, best.slack) if s is not None)
@@ -99,7 +102,7 @@ def test_the_choice_can_be_run_again_from_what_it_says() -> None:
         for choice in choices(system):
             if choice.priorities or not choice.schedulable:
                 continue
-            same = registry.find(choice.test).run(with_modes(system, choice.modes))
+            same = registry.find_test(choice.test).run(with_modes(system, choice.modes))
             assert slack(same) == choice.slack
             again += 1
     assert again > 50
@@ -119,7 +122,7 @@ def test_one_mode_for_some_and_another_for_others() -> None:
         task("often", 0, 2, 10, cpu(2), gpu(0, 6)),
         task("late", 0, 1, 30, cpu(0.5), gpu(0, 0.5)),
     )
-    mixed = registry.find("gcaps-mixed")
+    mixed = registry.find_test("gcaps-mixed")
     assert [mixed.run(in_mode(system, mode)).schedulable for mode in Waiting] == [False, False]
     best = next(choice for choice in choices(system) if choice.policy == "segment")
     assert (best.test, best.schedulable) == ("gcaps-mixed", True)
@@ -131,7 +134,7 @@ def test_many_tasks_are_not_tried_in_every_combination() -> None:
     system = spinners(12, SUSPEND)
     best = choose(system)
     assert best is not None
-    uniform = [slack(registry.find("gcaps-mixed").run(in_mode(system, mode))) for mode in Waiting]
+    uniform = [slack(registry.find_test("gcaps-mixed").run(in_mode(system, mode))) for mode in Waiting]
     assert best.slack == max(s for s in (*uniform, best.slack) if s is not None)
     assert set(best.modes) == {t.name for t in system}
 
@@ -144,7 +147,7 @@ def test_combinations_have_the_merit_that_the_choice_of_their_modes_has(alpha: f
         drawn = random_taskset(rng)
         system = replace(drawn, platform=replace(drawn.platform, alpha=ms(alpha)))
         users = [t.name for t in system.real_time if t.uses_gpu]
-        if not compiled.known(registry.find("boosted-mixed"), system) or not users:
+        if not compiled.known(registry.find_test("boosted-mixed"), system) or not users:
             continue
 
         def merit(modes: Modes, system: Taskset = system) -> tuple[bool, list[Fraction]]:
@@ -152,7 +155,7 @@ def test_combinations_have_the_merit_that_the_choice_of_their_modes_has(alpha: f
             asked += 1
             return _mixed(system, modes, "boosted-mixed").merit
 
-        row, busy = registry.find("boosted-mixed"), in_mode(system, BUSY)
+        row, busy = registry.find_test("boosted-mixed"), in_mode(system, BUSY)
         whole, quick = lcm(*(t.deadline for t in system.real_time)), trials(row, in_mode(system, SUSPEND), busy, merit)
         for _ in range(6):
             modes = {name: rng.choice(list(Waiting)) for name in users}
@@ -166,7 +169,7 @@ def test_combinations_have_the_merit_that_the_choice_of_their_modes_has(alpha: f
 def test_each_step_is_told() -> None:
     steps: list[int] = []
     choices(random_taskset(random.Random(3)), steps.append)
-    assert sum(steps) == effort() == len(steps)
+    assert sum(steps) == choice_steps() == len(steps)
 
 
 def test_choice_takes_the_most_slack() -> None:
@@ -191,7 +194,7 @@ def test_boosted_leaves_more_slack_than_segment() -> None:
     assert found[0].policy == "boosted"
     slacks = {policy: [c.slack or 0 for c in found if c.policy == policy] for policy in ("boosted", "segment")}
     assert max(slacks["boosted"]) > max(slacks["segment"])
-    assert not any(registry.find(c.test).periodic or not registry.find(c.test).sound for c in choices(system))
+    assert not any(registry.find_test(c.test).periodic or not registry.find_test(c.test).sound for c in choices(system))
 
 
 def test_of_equal_least_slacks_the_next_one_counts() -> None:
@@ -221,8 +224,8 @@ def test_bounds_of_assigned_priorities_are_those_of_the_file_that_is_written() -
     best = choose(tight)
     assert best is not None
     assert best.test.endswith("+gpu-priority")
-    assigning = registry.find(best.test).run(tight)
-    plain = registry.find(registry.find(best.test).base).run(tight.with_gpu_priorities(dict(best.priorities)))
+    assigning = registry.find_test(best.test).run(tight)
+    plain = registry.find_test(registry.find_test(best.test).base).run(tight.with_gpu_priorities(dict(best.priorities)))
     assert [best.result.wcrt(name) for name in "abc"] == [plain.wcrt(name) for name in "abc"]
     assert (plain.wcrt("c") or 0) < (assigning.wcrt("c") or 0)
 

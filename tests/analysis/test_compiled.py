@@ -95,7 +95,7 @@ def test_verdicts_agree_where_bounds_are_deadlines(name: str, segments: tuple[in
     met, missed = [], []
     for index in np.flatnonzero(sweep.verdicts(batch, name)):
         system = batch.taskset(int(index))
-        result = compiled.run(registry.find(name), system)
+        result = compiled.run_compiled(registry.find(name), system)
         tight = tuple(replace(task, deadline=result.wcrt(task.name) or task.deadline) for task in system)
         late = rng.randrange(len(tight))
         met.append(replace(system, tasks=tight))
@@ -134,7 +134,7 @@ def test_every_bound_explains_itself() -> None:
     bounds = 0
     for _ in range(60):
         for name in ("gcaps-busy", "mpcp-suspend", "tsg-rr-suspend"):
-            for verdict in compiled.run(registry.find(name), random_taskset(rng)).verdicts.values():
+            for verdict in compiled.run_compiled(registry.find(name), random_taskset(rng)).verdicts.values():
                 if isinstance(verdict, Bound):
                     bounds += 1
                     assert sum(term.amount for term in verdict.terms) == verdict.wcrt
@@ -152,7 +152,7 @@ def huge(scale: int) -> Taskset:
 def test_times_beyond_63_bits_are_left_to_the_readable_tests(scale: int) -> None:
     for name in COMPILED:
         test = registry.find(name)
-        assert {k: type(v) for k, v in compiled.run(test, huge(scale)).verdicts.items()} == {
+        assert {k: type(v) for k, v in compiled.run_compiled(test, huge(scale)).verdicts.items()} == {
             k: type(v) for k, v in test.run(huge(scale)).verdicts.items()
         }
 
@@ -171,7 +171,7 @@ def test_a_cost_beyond_64_bits_is_left_to_the_readable_tests() -> None:
     taskset = Taskset(Platform(1, alpha=0, theta=2**62), (task,))
     for name in COMPILED:
         test = registry.find(name)
-        assert compiled.run(test, taskset).wcrt("a") == test.run(taskset).wcrt("a")
+        assert compiled.run_compiled(test, taskset).wcrt("a") == test.run(taskset).wcrt("a")
 
 
 def updates_of_2_64() -> Taskset:
@@ -191,7 +191,7 @@ def rounds_of_2_64() -> Taskset:
 def test_charges_that_64_bits_lose_are_left_to_the_readable_tests(taskset: Taskset) -> None:
     for name in COMPILED:
         test = registry.find(name)
-        readable, found = test.run(taskset), compiled.run(test, taskset)
+        readable, found = test.run(taskset), compiled.run_compiled(test, taskset)
         assert [found.wcrt(task.name) for task in taskset] == [readable.wcrt(task.name) for task in taskset], name
         assert compiled.passes(test, taskset) == readable.schedulable, name
 
@@ -215,13 +215,13 @@ def test_unknown_tests_and_empty_batches() -> None:
     with pytest.raises(ValueError, match="no compiled formula"):
         sweep.verdicts(generate(PAPER, 1, 1), "lock-fifo-busy")
     assert len(sweep.verdicts(generate(PAPER, 1, 0), "gcaps-busy")) == 0
-    assert compiled.run(registry.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
+    assert compiled.run_compiled(registry.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
 
 
 def test_the_task_that_a_failure_depends_on_is_named() -> None:
     low = builders.task("low", 0, 1, 100, builders.cpu(1))
     late = builders.task("late", 0, 2, 100, builders.cpu(90), deadline=50)
-    verdict = compiled.run(registry.find("gcaps-suspend"), builders.taskset(low, late)).verdicts["low"]
+    verdict = compiled.run_compiled(registry.find("gcaps-suspend"), builders.taskset(low, late)).verdicts["low"]
     assert isinstance(verdict, Failure)
     assert (verdict.reason, verdict.culprit) == (Reason.DEPENDS_ON, "late")
 
@@ -240,7 +240,7 @@ def test_levels_are_those_of_the_readable_method(name: str) -> None:
     for seed, load in enumerate([(0.1, 0.2), (0.2, 0.4), (0.4, 0.6)]):
         batch = generate(replace(PAPER, load=load, best_effort=0.2), seed, 12)
         for taskset in map(batch.taskset, range(len(batch))):
-            readable, fast = test.assign(taskset), compiled.assign(test, taskset)
+            readable, fast = test.assign(taskset), compiled.assign_compiled(test, taskset)
             assert (fast.priorities, str(fast)) == (readable.priorities, str(readable))
             assert compiled.priorities(test, taskset) == (readable.priorities or {})
             seen.add(bool(readable.priorities))

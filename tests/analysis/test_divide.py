@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from analysis.answers.choose import choices
-from analysis.answers.divide import best, divisions
+from analysis.answers.divide import best_division, divisions
 from analysis.taskset import load
 from pycontrol import cli
 
@@ -165,7 +165,7 @@ def test_units_of_the_file_are_kept(tmp_path: Path) -> None:
     taskset = load(path).taskset
     own = divisions(taskset)[0]
     assert (own.units, own.slacks) == ({"t1": 1, "t2": 1}, [Fraction(1, 5), Fraction(1, 5)])
-    assert best(choices(taskset), divisions(taskset)) == own
+    assert best_division(choices(taskset), divisions(taskset)) == own
     path.write_text(file(FREE + "compute_units = 3", kernel(0, times), kernel(1, times)))
     found = divisions(load(path).taskset)[0]
     assert sorted((found.units or {}).values()) in ([1, 1], [1, 2])

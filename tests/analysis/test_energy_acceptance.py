@@ -23,7 +23,7 @@ from test_energy_model import EXAMPLES
 from analysis.energy.cost import cost
 from analysis.energy.file import load_system
 from analysis.energy.policies import POLICIES
-from analysis.energy.setup import prepare
+from analysis.energy.setup import prepare_tables
 from analysis.model.energy import J
 from analysis.papers.experiments import ENERGY
 from analysis.papers.experiments.engine import run_experiment
@@ -85,7 +85,7 @@ def test_every_line_of_algorithm_5_is_taken() -> None:
     try:
         for _ in range(150):
             system = some_system(rng, single=False)
-            simulate.simulate(prepare(system, POLICIES["sbeet-mg"], some_options(rng)), some_run(rng))
+            simulate.simulate(prepare_tables(system, POLICIES["sbeet-mg"], some_options(rng)), some_run(rng))
     finally:
         sys.settrace(before)
     assert set().union(*map(lines_of, functions)) - taken == set()

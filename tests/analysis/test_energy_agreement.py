@@ -13,7 +13,7 @@ from energy_readable import simulate
 from analysis.energy import compiled
 from analysis.energy.outcome import EXECUTIONS, EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy
-from analysis.energy.setup import Setup, prepare
+from analysis.energy.setup import Setup, prepare_tables
 from analysis.model import Kernel
 from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
@@ -68,7 +68,7 @@ def test_compiled_equals_readable(policy: UnitsPolicy) -> None:
     migrated = 0
     for seed in range(SYSTEMS):
         rng = random.Random(f"{policy.name} {seed}")
-        setup, run = prepare(some_system(rng, policy.single), policy, some_options(rng)), some_run(rng)
+        setup, run = prepare_tables(some_system(rng, policy.single), policy, some_options(rng)), some_run(rng)
         expected = simulate.simulate(setup, run)
         assert compiled.simulate_compiled(setup, run, log=10_000) == expected, seed
         assert_sound(setup, expected)
@@ -96,7 +96,7 @@ def assert_sound(setup: Setup, outcome: EnergyOutcome) -> None:
 def test_units_of_jobs_side_by_side_are_disjoint() -> None:
     for seed in range(SYSTEMS):
         rng = random.Random(seed)
-        setup = prepare(some_system(rng, False), POLICIES["sbeet-mg"])
+        setup = prepare_tables(some_system(rng, False), POLICIES["sbeet-mg"])
         for one in (found := simulate.simulate(setup, EnergyRun(600)).dispatches):
             for other in found:
                 if other is not one and other.gpu == one.gpu and one.at < other.end and other.at < one.end:
@@ -107,7 +107,7 @@ def test_a_window_without_room_counts_as_not_in_time() -> None:
     """The decision is as if a deadline were missed, and it is counted."""
     for seed in range(40):
         rng = random.Random(seed)
-        setup, run = prepare(some_system(rng, True), POLICIES["sbeet"]), some_run(rng)
+        setup, run = prepare_tables(some_system(rng, True), POLICIES["sbeet"]), some_run(rng)
         full = compiled.simulate_compiled(setup, run)
         tight = compiled.simulate_compiled(setup, run, tables=compiled.Tables(setup, window=1))
         assert full.overflows == 0
@@ -119,8 +119,8 @@ def test_a_window_without_room_counts_as_not_in_time() -> None:
 def test_equal_seeds_release_equal_jobs_under_every_policy() -> None:
     rng = random.Random(5)
     system, run = some_system(rng, True), EnergyRun(600, "random", True, True, 9)
-    runs = [compiled.simulate_compiled(prepare(system, one), run) for one in POLICIES.values()]
+    runs = [compiled.simulate_compiled(prepare_tables(system, one), run) for one in POLICIES.values()]
     released = {tuple(t.released for t in one.tasks) for one in runs}
     assert len(released) == 1
-    other = compiled.simulate_compiled(prepare(system, POLICIES["rm"]), replace(run, seed=10))
+    other = compiled.simulate_compiled(prepare_tables(system, POLICIES["rm"]), replace(run, seed=10))
     assert tuple(t.released for t in other.tasks) not in released or other.energy

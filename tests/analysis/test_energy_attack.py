@@ -18,7 +18,7 @@ from analysis.energy.bounds import energy_bounds
 from analysis.energy.outcome import Dispatch
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.schedule import NoTableError, Table, faults, make
-from analysis.energy.setup import Setup, prepare
+from analysis.energy.setup import Setup, prepare_tables
 from analysis.model import Kernel
 from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
@@ -89,7 +89,7 @@ def responses(jobs: list[tuple[int, int, int]], system: SpatialSystem, policy: s
 def test_no_schedule_exceeds_a_bound(policy: str) -> None:
     reached = 0
     for rng, system in systems(f"bounds {policy}", 120, 1):
-        bound = energy_bounds(prepare(system, POLICIES[policy]))
+        bound = energy_bounds(prepare_tables(system, POLICIES[policy]))
         assert bound is not None
         for _ in range(5):
             for index, seen in responses(arrivals(rng, system), system, policy).items():
@@ -127,7 +127,7 @@ def test_tables_without_faults_keep_what_they_promise(policy: str) -> None:
     made = 0
     for rng, system in systems(f"tables {policy}", 12, 1 if POLICIES[policy].single else 2):
         options = Readings(hold_job=rng.random() < 0.3, ready_too=rng.random() < 0.3, fastest=rng.random() < 0.3)
-        setup = prepare(system, POLICIES[policy], options)
+        setup = prepare_tables(system, POLICIES[policy], options)
         try:
             table = make(setup)
         except NoTableError:

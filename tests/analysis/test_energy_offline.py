@@ -16,19 +16,19 @@ from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
 from analysis.energy import bounds as bounds_module
 from analysis.energy import compiled
 from analysis.energy.bounds import energy_bounds
-from analysis.energy.cost import cost, save
+from analysis.energy.cost import cost, save_table
 from analysis.energy.file import load_system
-from analysis.energy.optimum import least
+from analysis.energy.optimum import least_energy
 from analysis.energy.outcome import Dispatch, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.power import Execution, closed_form
 from analysis.energy.schedule import NoTableError, Table, faults, make
-from analysis.energy.setup import prepare
+from analysis.energy.setup import prepare_tables
 from analysis.energy.trace import trace_of
 from analysis.model import MS, Kernel
 from analysis.model.energy import MJ, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.traces.trace import Kind
-from analysis.traces.trace import load as load_trace
+from analysis.traces.trace import load_trace as load_trace
 from gpurt.errors import FileError
 
 PERIODIC = example5((20, 10, 20))
@@ -37,13 +37,13 @@ EXAMPLE5 = Path(__file__).parents[2] / "examples/energy/example5.toml"
 
 def test_table_of_example_5() -> None:
     """Specification, section 6.3; rm misses one of four jobs."""
-    table = make(prepare(PERIODIC, POLICIES["sbeet"]))
+    table = make(prepare_tables(PERIODIC, POLICIES["sbeet"]))
     assert table.length == ns(20)
     modulo = sorted((one.at % ns(20) // MS, one.task, one.units, (one.finish - one.at) // MS) for one in table.cycle)
     assert modulo == [(0, 0, 3, 10), (1, 1, 1, 6), (6, 2, 1, 6), (11, 1, 4, 3)]
     assert sum(energy.total for energy in table.energies) == 58 * MJ
     assert faults(table) == []
-    table = make(prepare(PERIODIC, POLICIES["rm"]))
+    table = make(prepare_tables(PERIODIC, POLICIES["rm"]))
     assert sum(energy.total for energy in table.energies) == 52 * MJ
     assert any("job 2 of t2" in one for one in faults(table))
 
@@ -60,7 +60,7 @@ def early(table: Table, rng: random.Random) -> list[Dispatch]:
 @pytest.mark.parametrize("system", [PERIODIC, anomaly()], ids=["example 5", "anomaly"])
 def test_replay_under_early_completion_misses_nothing(system: SpatialSystem) -> None:
     """The anomaly's system, too, which misses at run time if a job is done early."""
-    table = make(prepare(system, POLICIES["sbeet"]))
+    table = make(prepare_tables(system, POLICIES["sbeet"]))
     assert faults(table) == []
     for seed in range(1000):
         held: list[Dispatch] = []
@@ -72,7 +72,7 @@ def test_replay_under_early_completion_misses_nothing(system: SpatialSystem) -> 
 
 
 def test_a_table_goes_on_as_the_simulation_does() -> None:
-    setup = prepare(toy(), POLICIES["sbeet-mg"])
+    setup = prepare_tables(toy(), POLICIES["sbeet-mg"])
     table = make(setup)
     end = table.begin + 3 * table.length
     simulated = compiled.simulate_compiled(setup, EnergyRun(end), log=10_000).dispatches
@@ -84,7 +84,7 @@ def test_a_table_goes_on_as_the_simulation_does() -> None:
 
 
 def test_damaged_tables_are_found() -> None:
-    table = make(prepare(PERIODIC, POLICIES["sbeet"]))
+    table = make(prepare_tables(PERIODIC, POLICIES["sbeet"]))
     first, *others = table.cycle
     damage = {
         "late": replace(first, **{key: getattr(first, key) + ns(9) for key in ("at", "start", "end", "finish")}),
@@ -101,7 +101,7 @@ def test_damaged_tables_are_found() -> None:
 
 def test_tables_begin_after_the_last_offset_however_late_that_is() -> None:
     late = replace(PERIODIC, tasks=(*PERIODIC.tasks[:2], replace(PERIODIC.tasks[2], offset=ns(3002))))
-    table = make(prepare(late, POLICIES["sbeet"]))
+    table = make(prepare_tables(late, POLICIES["sbeet"]))
     assert (table.begin, table.length) == (ns(3002), ns(20))
     assert len(table.prefix) >= 450
     assert faults(table) == []
@@ -111,13 +111,13 @@ def test_hyperperiods_that_are_too_long_are_refused() -> None:
     tasks = tuple(replace(one, period=one.period + 7 * i + 1) for i, one in enumerate(PERIODIC.tasks))
     odd = replace(PERIODIC, tasks=tasks)
     with pytest.raises(NoTableError, match="choose periods with a smaller common multiple"):
-        make(prepare(odd, POLICIES["sbeet"]))
+        make(prepare_tables(odd, POLICIES["sbeet"]))
 
 
 def test_a_saved_table_costs_what_it_says(tmp_path: Path) -> None:
     loaded = load_system(EXAMPLE5)
-    table = make(prepare(loaded.system, POLICIES["sbeet"]))
-    save(table, tmp_path / "table.json")
+    table = make(prepare_tables(loaded.system, POLICIES["sbeet"]))
+    save_table(table, tmp_path / "table.json")
     until, energies = cost(loaded, tmp_path / "table.json")
     assert until == ns(20)
     assert energies == table.energies
@@ -150,13 +150,13 @@ def test_wrong_explicit_schedules(tmp_path: Path, change: dict[str, object], mes
 
 def test_optimum_of_example_5() -> None:
     """Specification, section 6.3: 46.0 mJ over 14 ms, of which 14 are static; the long job is delayed."""
-    found = least(example5(), ns(14), ns(1))
+    found = least_energy(example5(), ns(14), ns(1))
     assert found.proved
     assert found.energy == 32 * MJ
     assert [(one.task, one.units, one.start // MS, one.end // MS) for one in found.starts] == [
         (1, 4, 2, 3), (2, 4, 3, 4), (0, 4, 4, 10)
     ]  # fmt: skip
-    outcome = compiled.simulate_compiled(prepare(example5(), POLICIES["sbeet"]), EnergyRun(ns(14)))
+    outcome = compiled.simulate_compiled(prepare_tables(example5(), POLICIES["sbeet"]), EnergyRun(ns(14)))
     assert outcome.energy.active == 34 * MJ
 
 
@@ -208,7 +208,7 @@ def test_optimum_against_brute_force() -> None:
             tasks.append(SpatialTask(f"t{index}", 100, rng.randint(4, 8), tuple(kernels), rng.randint(0, 2)))
         system = SpatialSystem(gpus, tuple(tasks))
         expected = brute_force(system, 20)
-        found = least(system, 20, 1)
+        found = least_energy(system, 20, 1)
         assert found.proved
         assert found.energy == expected, seed
         infeasible += expected is None
@@ -216,14 +216,14 @@ def test_optimum_against_brute_force() -> None:
 
 
 def test_the_optimum_gives_up_with_a_bound() -> None:
-    found = least(example5(), ns(14), ns(1), most=5)
+    found = least_energy(example5(), ns(14), ns(1), most=5)
     assert not found.proved
     assert found.energy is None
     assert 0 < found.bound <= 32 * MJ
 
 
 def test_jobs_that_are_due_later_are_left_out() -> None:
-    found = least(PERIODIC, ns(14), ns(1))
+    found = least_energy(PERIODIC, ns(14), ns(1))
     assert (found.jobs, found.left_out) == (3, 1)
 
 
@@ -240,7 +240,7 @@ def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
             length = rng.randint(1, max(1, period // 5))
             one = PoweredKernel(Kernel.table((2 * length, length), (1, 1)), 1, rng.randint(0, 2), 1)
             tasks.append(SpatialTask(f"t{index}", period, period, (one,)))
-        setup = prepare(SpatialSystem((gpu,), tuple(tasks)), POLICIES[policy], Readings(run_late=True))
+        setup = prepare_tables(SpatialSystem((gpu,), tuple(tasks)), POLICIES[policy], Readings(run_late=True))
         limits = energy_bounds(setup)
         assert limits is not None
         for run_seed in range(6):
@@ -254,12 +254,12 @@ def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
 
 def test_bounds_by_hand() -> None:
     """G(4) of example 5 with short periods: 8, 3, 3 ms.  rm: t2 waits for one long job: 8 + 3."""
-    assert energy_bounds(prepare(PERIODIC, POLICIES["rm"])) == [ns(14), ns(11), ns(17)]
-    assert energy_bounds(prepare(PERIODIC, POLICIES["fcfs"])) == [ns(14)] * 3
-    assert energy_bounds(prepare(PERIODIC, POLICIES["sbeet"])) is None
-    assert energy_bounds(prepare(PERIODIC, POLICIES["edf"])) is None
+    assert energy_bounds(prepare_tables(PERIODIC, POLICIES["rm"])) == [ns(14), ns(11), ns(17)]
+    assert energy_bounds(prepare_tables(PERIODIC, POLICIES["fcfs"])) == [ns(14)] * 3
+    assert energy_bounds(prepare_tables(PERIODIC, POLICIES["sbeet"])) is None
+    assert energy_bounds(prepare_tables(PERIODIC, POLICIES["edf"])) is None
     over = replace(PERIODIC, tasks=tuple(replace(one, period=ns(4), deadline=ns(4)) for one in PERIODIC.tasks))
-    assert energy_bounds(prepare(over, POLICIES["fcfs"])) == [None] * 3
+    assert energy_bounds(prepare_tables(over, POLICIES["fcfs"])) == [None] * 3
 
 
 def test_tasks_without_any_time_have_bounds_or_none() -> None:
@@ -278,7 +278,7 @@ def test_traces_show_slots_power_and_skipped_jobs(tmp_path: Path) -> None:
     gpu = SpatialGpu("g", 4, 4, watts(1), watts("0.5"))
     one = kernel((ns(4),) * 4, 1)
     system = SpatialSystem((gpu,), (task("a", 20, 20, 0, one), task("b", 20, 20, 0, one), task("c", 20, 3, 0, one)))
-    setup = prepare(system, POLICIES["sbeet-mg"])
+    setup = prepare_tables(system, POLICIES["sbeet-mg"])
     setup = replace(setup, best=((2,), (2,), (2,)))
     run = EnergyRun(ns(10))
     trace_of(setup, run, compiled.simulate_compiled(setup, run, log=100)).save(tmp_path / "trace.json")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.energy.power import closed_form
-from analysis.energy.timesliced import TimeSliced, energy, executions, load_timesliced, with_power
+from analysis.energy.timesliced import TimeSliced, energy, load_timesliced, sliced_executions, with_power
 from analysis.model import MS
 from analysis.model.energy import MJ
 from analysis.simulation.simulate import Options, default_horizon, simulate
@@ -98,7 +98,7 @@ def test_a_preempted_kernel_costs_no_more(tmp_path: Path) -> None:
     system = load_timesliced(path)
     assert (system.taskset.platform.theta, system.notes[:1]) == (MS, ())
     trace, _ = run(system, "segment")
-    found = executions(system, trace)
+    found = sliced_executions(system, trace)
     pieces = [one for one in found if one.power == 1_000_000 and one.end - one.start < 2 * MS]
     assert pieces, "nothing was preempted"
     jobs = {name: len(done) for name, done in trace.responses().items()}
@@ -121,7 +121,7 @@ def test_the_integral_equals_the_closed_form_and_the_counter(
     tasks = [((LINEAR, SATURATED)[index % 2], period, '{ cpu = "1ms" }, ') for index, period in enumerate(periods)]
     system = load_timesliced(made(tmp_path_factory.mktemp("set"), *tasks), best)
     trace, horizon = run(system, policy, sporadic=True, seed=seed)
-    runs = executions(system, trace)
+    runs = sliced_executions(system, trace)
     found = energy(system, trace, horizon)
     assert found == closed_form(system.gpu, runs, 0, horizon)
     assert found.total == integral(system.gpu, runs, 0, horizon)
@@ -135,7 +135,7 @@ def test_what_cannot_be_priced_is_refused(tmp_path: Path) -> None:
         load_timesliced(EXAMPLES / "toy.toml")
     system = load_timesliced(EXAMPLES / "example5.toml")
     with pytest.raises(UsageError, match="the run is too long: 7 events did not fit"):
-        executions(system, Trace({}, (Event(0, Kind.LOST, detail="7 events did not fit"),)))
+        sliced_executions(system, Trace({}, (Event(0, Kind.LOST, detail="7 events did not fit"),)))
     text = (EXAMPLES / "example5.toml").read_text()
     half = tmp_path / "half.toml"
     first, rest = text.split('name = "t2"')

@@ -16,15 +16,15 @@ from builders import cpu, gpu, task, taskset
 from effort import tries
 
 from analysis import rta
-from analysis.attack.closeness import Kind, closeness, table
+from analysis.attack.closeness import Kind, closeness, closeness_table
 from analysis.attack.exact import (
     TooManyStatesError,
     compare,
+    exact_ways,
     explore,
     in_units,
     least_states,
     unit_of,
-    ways,
 )
 from analysis.attack.search import prioritised
 from analysis.attack.tiny import tiny, tiny_for
@@ -78,7 +78,7 @@ def test_no_schedule_exceeds_a_bound_beside_a_task_without_one(test: rta.Test) -
         system, bounds = some_late(test, rng)
         limits = {t.name: bounds.get(t.name, 3 * t.period) for t in system.real_time}
         try:
-            every = [explore(system, options, limits, 20_000, periodic=test.periodic) for options in ways(test)]
+            every = [explore(system, options, limits, 20_000, periodic=test.periodic) for options in exact_ways(test)]
         except TooManyStatesError:
             continue
         looked += 1
@@ -106,7 +106,7 @@ def test_bounds_are_close_to_exact_worst_cases() -> None:
     again = compare(registry.find("gcaps-busy-printed"), printed.counterexample)
     assert again is not None
     assert again.broken
-    assert "| `gcaps-busy-printed` (unsound) | 150 |" in table([found, printed])
+    assert "| `gcaps-busy-printed` (unsound) | 150 |" in closeness_table([found, printed])
 
 
 @pytest.mark.parametrize("kind", [Kind(threads=True), Kind(pending=True), Kind(chains=True)], ids=str)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from analysis.model import US
 from analysis.papers import registry
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, sweep
-from analysis.papers.experiments.changes import changed
+from analysis.papers.experiments.changes import changed_experiment
 from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
 from analysis.papers.experiments.plan import Settings
@@ -107,7 +107,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_a_changed_experiment_says_so_and_differs_by_that_alone(tmp_path: Path) -> None:
     before = EXPERIMENTS["gcaps-fig8b"]
-    made = changed(before, ["cpus=8", "period=10ms..20ms", "epsilon=0.5ms"])
+    made = changed_experiment(before, ["cpus=8", "period=10ms..20ms", "epsilon=0.5ms"])
     assert (made.name, made.title) == (
         "gcaps-fig8b+cpus=8+period=10ms..20ms+epsilon=0.5ms",
         f"{before.title}, with cpus=8, period=10ms..20ms, epsilon=0.5ms",
@@ -115,7 +115,7 @@ def test_a_changed_experiment_says_so_and_differs_by_that_alone(tmp_path: Path) 
     for old, new in zip(before.panels[0].points, made.panels[0].points, strict=True):
         assert new == (old[0], replace(old[1], cpus=8, period=(10_000 * US, 20_000 * US)))
     assert {one.platform.epsilon for one in made.curves if not one.free} == {500 * US}
-    assert changed(before, [f"cpus={PAPER.cpus}", "epsilon=1ms"]).panels == before.panels
+    assert changed_experiment(before, [f"cpus={PAPER.cpus}", "epsilon=1ms"]).panels == before.panels
     done = CliRunner().invoke(command, ["gcaps-fig8[b]", "--set", "cpus=2", "--tasksets", "1", "--jobs", "1", "-o",
                                         str(tmp_path)], standalone_mode=False, catch_exceptions=False)  # fmt: skip
     assert done.return_value == 0

@@ -16,7 +16,7 @@ from analysis.model import Partition, Platform, Task, Taskset, Waiting
 from analysis.simulation.federated import Federated
 from analysis.simulation.simulate import Options, SimulationError
 from analysis.taskset import load as load_file
-from analysis.traces.trace import Kind, load, times_of
+from analysis.traces.trace import Kind, load_trace, traced_times
 from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,7 +93,7 @@ def test_each_job_is_released_by_its_own_number_also_while_others_wait() -> None
 def test_no_two_copies_at_once_in_the_command_s_trace(tmp_path: Path) -> None:
     output = tmp_path / "run.json"
     assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--runs", "20", "-o", str(output)]) == 0
-    trace = load(output)
+    trace = load_trace(output)
     copies = [event for event in trace.events if event.kind is Kind.COPY]
     assert len(copies) > 30
     assert all(before.time + (before.duration or 0) <= after.time for before, after in pairwise(copies))
@@ -190,4 +190,4 @@ def test_tasks_without_kernels_need_no_units() -> None:
 def test_a_trace_is_of_the_file_that_was_simulated() -> None:
     """Also where CPU segments of 0 ns count as 1 ns."""
     own = on(Taskset(Platform(1), (task("t", 1, 20, 20, cpu(1), part(fixed(2)), cpu(0), part(fixed(1))),)), t=1)
-    assert Federated.of(own, replace(FEDERATED, horizon=ms(20))).trace(100).meta["times"] == times_of(own)
+    assert Federated.of(own, replace(FEDERATED, horizon=ms(20))).trace(100).meta["times"] == traced_times(own)

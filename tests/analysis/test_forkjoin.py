@@ -69,7 +69,7 @@ def beside() -> Taskset:
 def exact(system: Taskset, test: str) -> dict[str, int]:
     """The longest responses over all schedules in all forms that the test is about."""
     limits = {t.name: 3 * t.period for t in system}
-    row = registry.find(test)
+    row = registry.find_test(test)
     found = [explore(system, Options(row.policy, form=form), limits).worst for form in row.forms]
     return {t.name: max(one[t.name] for one in found) for t in system}
 
@@ -101,7 +101,7 @@ def test_a_workers_bound_counts_from_the_release_of_its_tasks_job(test: str) -> 
 
 
 def test_the_terms_of_a_bound_name_the_other_workers() -> None:
-    verdict = registry.find("boosted-suspend").run(beside()).verdicts["p"]
+    verdict = registry.find_test("boosted-suspend").run(beside()).verdicts["p"]
     assert isinstance(verdict, Bound)
     assert [(t.kind.value, t.source, t.amount) for t in verdict.terms] == [
         ("own execution", None, ms(8)), ("GPU preemption", "w1", ms(2)), ("GPU preemption", "r", ms(3)),
@@ -195,7 +195,7 @@ def looked_at(
 @pytest.mark.parametrize("draw", [tiny_forks, sharp_forks])
 @pytest.mark.parametrize("test", TESTS)
 def test_no_schedule_of_a_tiny_system_exceeds_a_bound(test: str, draw: Callable[[random.Random], Taskset]) -> None:
-    for one in looked_at(registry.find(test), 5, 20 * MANY, draw):
+    for one in looked_at(registry.find_test(test), 5, 20 * MANY, draw):
         assert one.broken is None, toml(one.taskset)
 
 
@@ -205,7 +205,7 @@ def without(*lemmas: str) -> forkjoin.Paths:
 
 @pytest.mark.parametrize("lemma", [forkjoin.WORKERS, forkjoin.PATH_LOWER, forkjoin.PATH_CPU, forkjoin.OWNERS])
 def test_a_bound_without_one_of_its_parts_is_broken(lemma: str) -> None:
-    test = replace(registry.find("boosted-suspend"), paths=without(lemma))
+    test = replace(registry.find_test("boosted-suspend"), paths=without(lemma))
     assert any(one.broken for one in looked_at(test, 7, 150))
 
 
@@ -218,7 +218,7 @@ def test_a_bound_of_boosted_is_broken_where_nobody_is_raised() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_no_random_schedule_exceeds_a_bound(test: str) -> None:
-    outcome = attack(registry.find(test), 12 * MANY, seed=2, effort=Effort(2, 4, workers=True))
+    outcome = attack(registry.find_test(test), 12 * MANY, seed=2, effort=Effort(2, 4, workers=True))
     assert outcome.schedulable
     assert outcome.violations == 0
 
@@ -230,7 +230,7 @@ def test_boosted_is_attacked_with_workers_inside_a_segment_and_outside() -> None
         inside.add(path.fork.hold)
         return forkjoin.boosted(path)
 
-    attack(replace(registry.find("boosted-suspend"), paths=paths), 20, seed=2, effort=Effort(1, 1, workers=True))
+    attack(replace(registry.find_test("boosted-suspend"), paths=paths), 20, seed=2, effort=Effort(1, 1, workers=True))
     assert inside == {False, True}
 
 
@@ -267,7 +267,7 @@ def test_a_group_owns_with_all_of_its_members(monkeypatch: pytest.MonkeyPatch) -
 
     whole = windows.owned
     monkeypatch.setattr(windows, "owned", largest)
-    assert any(one.broken for one in looked_at(registry.find("boosted-suspend"), 7, 300))
+    assert any(one.broken for one in looked_at(registry.find_test("boosted-suspend"), 7, 300))
 
 
 def late(name: str, **changes: object) -> Callable[[Taskset], Taskset]:
@@ -291,7 +291,7 @@ REFUSED = {
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused_by_name(test: str, what: str) -> None:
-    result = registry.find(test).run(REFUSED[what](beside()))
+    result = registry.find_test(test).run(REFUSED[what](beside()))
     assert not result.schedulable
     assert "beside tasks with workers, as p is" in result.why
 
@@ -343,10 +343,10 @@ def test_the_first_of_two_orders_on_a_cpu_holds_for_threads_of_two_groups() -> N
         task("p", 1, 5, 30, cpu(1)), task("w0", 0, 7, 30, gpu(1, 1)), task("w1", 0, 3, 30, gpu(1, 1)),
         task("x", 0, 6, 30, gpu(1, 1)),
     ), "p", 1, "w0", "w1")  # fmt: skip
-    refused = registry.find("gcaps-suspend").run(system)
+    refused = registry.find_test("gcaps-suspend").run(system)
     assert "preempts x on their CPU but does not outrank it" in refused.why
     assert "w0 preempts w1" not in refused.why
-    assert registry.find("boosted-suspend").run(system).schedulable
+    assert registry.find_test("boosted-suspend").run(system).schedulable
 
 
 def test_a_random_demand_is_within_the_workers_spans() -> None:
@@ -366,4 +366,4 @@ def _shorter(one: Task) -> Task:
 
 def test_forms_may_be_stated() -> None:
     system = late("w0", form=Form.OWNER)(beside())
-    assert registry.find("boosted-suspend").fits(system)
+    assert registry.find_test("boosted-suspend").fits(system)

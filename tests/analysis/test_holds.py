@@ -18,7 +18,7 @@ from fork_attack import sharp_forks
 
 from analysis.answers.verdict import answer, passed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.forks import held, tiny_holds, with_random_workers
+from analysis.attack.forks import held_by_workers, tiny_holds, with_random_workers
 from analysis.attack.report import toml
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Taskset
@@ -40,7 +40,7 @@ def holding(system: Taskset, after: int, *workers: str) -> Taskset:
         replace(t, period=p.period, deadline=p.deadline, gpu_priority=p.segment_priority)
         if t.name in ("p", *workers) else t for t in system
     )  # fmt: skip
-    return held(replace(system, tasks=tasks, forks=(Fork("p", after, workers),)))
+    return held_by_workers(replace(system, tasks=tasks, forks=(Fork("p", after, workers),)))
 
 
 def beside_a_task_above() -> Taskset:
@@ -123,7 +123,7 @@ def looked_at(seed: int, count: int) -> Iterator[Compared]:
     rng, found = random.Random(seed), 0
     while found < count:
         try:
-            system = tiny_holds(rng) if rng.random() < 0.5 else held(sharp_forks(rng))
+            system = tiny_holds(rng) if rng.random() < 0.5 else held_by_workers(sharp_forks(rng))
             one = compare(registry.find(TEST), system, states=20_000)
         except TooManyStatesError:
             continue
@@ -156,7 +156,7 @@ def test_a_yes_of_a_hold_says_what_it_assumes() -> None:
 def test_generated_systems_survive_a_file(tmp_path: Path) -> None:
     rng = random.Random(3)
     for _ in range(20):
-        system = held(with_random_workers(random_taskset(rng), rng))
+        system = held_by_workers(with_random_workers(random_taskset(rng), rng))
         (path := tmp_path / "set.toml").write_text(toml(system))
         read = load(path)
         assert {*read.taskset.forks} == {*system.forks}

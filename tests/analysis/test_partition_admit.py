@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from analysis.model import Kernel
-from analysis.partition.admit import Admission, How, Place, admit
+from analysis.partition.admit import Admission, How, Place, admit_task
 from analysis.partition.merge import Merger
 from analysis.partition.workload import Item, Workload
 
@@ -25,7 +25,7 @@ def places(answer: Admission) -> list[tuple[str | None, int, tuple[int, ...]]]:
 def test_the_most_utilized_partition_with_room_comes_first() -> None:
     """On 1 unit c takes 20: beside a (60) it has room, beside b (90) it has not, d (10) is emptier."""
     given = Workload((item("a", 60), item("b", 90), item("d", 10), item("c", 20, memory=True)), 4)
-    answer = admit(given, [Place("pa", 1, (0,)), Place("pb", 1, (1,)), Place("pd", 1, (2,))], 3)
+    answer = admit_task(given, [Place("pa", 1, (0,)), Place("pb", 1, (1,)), Place("pd", 1, (2,))], 3)
     assert (answer.how, answer.tried) == (How.EXISTING, ())
     assert places(answer) == [("pa", 1, (0, 3)), ("pb", 1, (1,)), ("pd", 1, (2,))]
 
@@ -33,36 +33,36 @@ def test_the_most_utilized_partition_with_room_comes_first() -> None:
 def test_then_a_new_partition_then_growth_then_a_new_division() -> None:
     """Beside a (90 on 1 unit), c (60) takes 180 + 120 in conflict: 3 units, two more."""
     pair = (item("a", 90), item("c", 60))
-    new = admit(Workload(pair, 2), [Place("p", 1, (0,))], 1)
+    new = admit_task(Workload(pair, 2), [Place("p", 1, (0,))], 1)
     assert (new.how, places(new)) == (How.NEW, [("p", 1, (0,)), (None, 1, (1,))])
-    grown = admit(Workload(pair, 3, most=1), [Place("p", 1, (0,))], 1)
+    grown = admit_task(Workload(pair, 3, most=1), [Place("p", 1, (0,))], 1)
     assert (grown.how, places(grown)) == (How.GROWN, [("p", 3, (0, 1))])
     assert grown.tried == (
         "an existing partition of the same size: none of 1 has room for it",
         "a new partition: there are 1 already, 1 at most",
     )  # fmt: skip
     large = [Place("p", 2, (0,))]
-    assert admit(Workload(pair, 2), large, 1).how is None
-    moved = admit(Workload(pair, 2), large, 1, move=True)
+    assert admit_task(Workload(pair, 2), large, 1).how is None
+    moved = admit_task(Workload(pair, 2), large, 1, move=True)
     assert (moved.how, places(moved)) == (How.MOVED, [(None, 1, (0,)), (None, 1, (1,))])
 
 
 def test_growth_takes_the_fewest_units_more() -> None:
     """Beside a: 190 + 160 = 350, 4 units; beside b in conflict: 300 + 320 = 620, 7 units."""
     given = Workload((item("a", 190), item("b", 150, memory=True), item("c", 160, memory=True)), 9, most=2)
-    answer = admit(given, [Place("pa", 2, (0,)), Place("pb", 2, (1,))], 2)
+    answer = admit_task(given, [Place("pa", 2, (0,)), Place("pb", 2, (1,))], 2)
     assert (answer.how, places(answer)) == (How.GROWN, [("pa", 4, (0, 2)), ("pb", 2, (1,))])
 
 
 def test_a_task_that_fits_nowhere_is_told_way_by_way() -> None:
-    answer = admit(Workload((item("a", 90), item("c", 900)), 4), [Place("p", 1, (0,))], 1, move=True)
+    answer = admit_task(Workload((item("a", 90), item("c", 900)), 4), [Place("p", 1, (0,))], 1, move=True)
     assert answer.how is None
     assert [reason.split(":")[0] for reason in answer.tried] == [how.value for how in How]
     assert places(answer) == [("p", 1, (0,))]
 
 
 def test_partitions_that_miss_deadlines_already_admit_nothing() -> None:
-    answer = admit(Workload((item("a", 190), item("c", 10)), 4), [Place("p", 1, (0,))], 1)
+    answer = admit_task(Workload((item("a", 190), item("c", 10)), 4), [Place("p", 1, (0,))], 1)
     assert answer.how is None
     assert "p would miss deadlines" in answer.tried[0]
 
@@ -77,7 +77,7 @@ def test_nobody_loses_his_guarantee(inside: str) -> None:
         known: tuple[Place, ...] = ()
         for count in range(1, 9):
             given = Workload(items[:count], 9, inside, most=3)
-            answer = admit(given, known, count - 1)
+            answer = admit_task(given, known, count - 1)
             if answer.how is None:
                 break
             ways.add(answer.how)

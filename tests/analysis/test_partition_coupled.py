@@ -63,7 +63,7 @@ def test_the_test_of_a_merge_does_not_depend_on_the_sizes_of_other_partitions() 
         rest = range(1, len(given.items))
         for size in (1, UNITS):
             others = [Place(f"p{index}", size, (index,)) for index in rest]
-            divided = coupled.placed(taskset, given, [Place("a", 3, (0,)), *others])
+            divided = coupled.divided_taskset(taskset, given, [Place("a", 3, (0,)), *others])
             one = next(t for t in divided if t.name == given.items[0].name)
             verdict = solve(one, partitioned.suspend(one, System(divided)))
             assert (getattr(verdict, "wcrt", None) is not None) is Coupled(given, taskset).passes((0,), 3)
@@ -77,10 +77,10 @@ def test_a_plan_fails_only_by_tasks_without_gpu_work_or_for_lack_of_units(inside
         taskset = system(rng)
         taskset = replace(taskset, tasks=tuple(replace(t, waiting=plan.COUPLED[inside]) for t in taskset))
         given = plan.workload(taskset, inside)
-        found = coupled.plan(taskset, given, "fit-ina", None)
+        found = coupled.plan_coupled(taskset, given, "fit-ina", None)
         if not isinstance(found, Allocation) or not found.fits:
             continue
-        result = coupled.verdict(taskset, given, coupled.places_of(found))
+        result = coupled.coupled_verdict(taskset, given, coupled.places_of(found))
         proved += result.schedulable
         failed = {one.task for one in result.failures if one.reason is not Reason.DEPENDS_ON} - {"t0"}
         assert not failed or (inside == "gcaps-busy" and found.units == UNITS)
@@ -98,5 +98,5 @@ def test_a_task_that_joins_counts_against_the_partitions_that_it_is_not_in() -> 
         changed = replace(late, segments=(cpu(cost), *late.segments[1:]))
         taskset = Taskset(platform, (one, changed))
         given = plan.workload(taskset, "gcaps-suspend")
-        answer = coupled.admit(taskset, given, [Place("a", 1, (0,))], 1, False)
+        answer = coupled.admit_coupled(taskset, given, [Place("a", 1, (0,))], 1, False)
         assert (answer.how is not None) is admitted

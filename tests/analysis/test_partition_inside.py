@@ -25,7 +25,7 @@ from analysis.partition.inside import (
     np_fixed_priority,
     overloaded,
 )
-from analysis.partition.merge import Merger, jobs
+from analysis.partition.merge import Merger, partition_jobs
 from analysis.partition.variants import Allocation
 
 #: Accepted partitions that are simulated; GPURT_LONG: those of the issue.
@@ -136,12 +136,14 @@ def test_accepted_partitions_meet_deadlines_and_a_unit_less_does_not(inside: str
         merger = Merger(given)
         for part in [part for part in outcome.parts if len(part.tasks) > 1]:
             left -= 1
-            assert not any(first_miss(releases(rng, jobs(given, part.tasks, part.size)), inside) for _ in range(2))
+            assert not any(
+                first_miss(releases(rng, partition_jobs(given, part.tasks, part.size)), inside) for _ in range(2)
+            )
             least = merger.least(part.tasks, 1, part.size)
             assert least is not None
             if least > 1:
                 smaller += 1
-                assert misses_or_overloads(jobs(given, part.tasks, least - 1), inside)
+                assert misses_or_overloads(partition_jobs(given, part.tasks, least - 1), inside)
     assert smaller > ACCEPTED / 4
 
 
@@ -190,7 +192,7 @@ def test_a_planner_that_forgets_conflicts_is_broken() -> None:
     assert isinstance(outcome, Allocation)
     crowded = [part for part in outcome.parts if any(honest.conflicts(part.tasks))]
     assert crowded
-    assert any(misses_or_overloads(jobs(honest, part.tasks, part.size), "edf") for part in crowded)
+    assert any(misses_or_overloads(partition_jobs(honest, part.tasks, part.size), "edf") for part in crowded)
 
 
 def test_contention_across_partitions_breaks_sizes_that_do_not_count_it() -> None:
@@ -202,7 +204,7 @@ def test_contention_across_partitions_breaks_sizes_that_do_not_count_it() -> Non
         for declared in (plain, slowed):
             outcome = run_fast(declared, "fit-ina")
             if isinstance(outcome, Allocation):
-                late = any(misses_or_overloads(jobs(slowed, p.tasks, p.size), "edf") for p in outcome.parts)
+                late = any(misses_or_overloads(partition_jobs(slowed, p.tasks, p.size), "edf") for p in outcome.parts)
                 assert not (late and declared is slowed)
                 seen.add((declared is slowed, late))
     assert {(False, True), (True, False)} <= seen

@@ -142,7 +142,7 @@ def test_copies_of_partitions_share_a_bus_which_no_test_of_partitions_has() -> N
     apart = analyse(test.name, test.demands, test.seen(system)).wcrt("x")
     seen = Federated.of(system, Options("federated", horizon=1)).worst_over_offsets(1).tasks["x"].worst
     assert (apart, seen) == (ms(4), ms(11))
-    for run in (test.run, lambda taskset: compiled.run(test, taskset)):
+    for run in (test.run, lambda taskset: compiled.run_compiled(test, taskset)):
         assert "x and y copy in different partitions" in str(run(system).failures[0])
 
 

@@ -15,7 +15,7 @@ from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
 
 from analysis.answers import compiled
-from analysis.attack.exact import TooManyStatesError, compare, explore, ways
+from analysis.attack.exact import TooManyStatesError, compare, exact_ways, explore
 from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_random_pending
 from analysis.attack.search import attack
@@ -121,7 +121,7 @@ def test_a_constrained_task_with_jitter_needs_more_than_one_job() -> None:
 
 
 def exact(system: Taskset, name: str) -> dict[str, int]:
-    found = [explore(system, options) for options in ways(registry.find(name))]
+    found = [explore(system, options) for options in exact_ways(registry.find(name))]
     return {t.name: max(one.worst[t.name] for one in found) for t in system}
 
 
@@ -202,9 +202,9 @@ def test_compiled_tests_leave_such_tasks_to_the_readable_ones() -> None:
     for system in (jittered, on_one_cpu((26, 70), (62, 100))):
         for name in PENDING:
             test = registry.find(name)
-            assert compiled.run(test, system).verdicts == test.run(system).verdicts
+            assert compiled.run_compiled(test, system).verdicts == test.run(system).verdicts
             assert compiled.passes(test, system) == test.run(system).schedulable
-            assert compiled.assign(test, system) == test.assign(system)
+            assert compiled.assign_compiled(test, system) == test.assign(system)
             assert compiled.priorities(test, system) == (test.assign(system).priorities or {})
 
 
@@ -212,7 +212,7 @@ def test_other_tests_refuse_deadlines_beyond_periods_by_name() -> None:
     system = taskset(task("a", 0, 9, 10, gpu(1, 1), deadline=11))
     for name, test in registry.TESTS.items():
         result = test.run(system)
-        assert compiled.run(test, system).verdicts == result.verdicts
+        assert compiled.run_compiled(test, system).verdicts == result.verdicts
         assert result.schedulable == test.pending
         if not test.pending:
             assert f"{name} has no bound for a deadline beyond its period, which a has" in result.why
@@ -245,7 +245,7 @@ def test_the_first_job_alone_is_no_bound() -> None:
         alone = analyse("one job", test.demands, blind, end_of=test.ends)
         first = {t.name: alone.wcrt(t.name) for t in blind}
         try:
-            found = explore(system, next(ways(test)), states=30_000)
+            found = explore(system, next(exact_ways(test)), states=30_000)
         except TooManyStatesError:
             continue
         if any(bound is not None and found.worst[name] > bound for name, bound in first.items()):

@@ -17,7 +17,7 @@ from analysis.answers.choose import choices
 from analysis.answers.verdict import answer, covering, lacks_theta
 from analysis.attack import files as attacked
 from analysis.attack.drawn import Drawn
-from analysis.attack.files import attack, runs
+from analysis.attack.files import attack_files, demand_runs
 from analysis.attack.related import Related
 from analysis.model import Taskset
 from analysis.papers import registry
@@ -51,7 +51,7 @@ def files(seed: str, count: int, unit: int = 0, kind: str = "") -> Iterator[tupl
 
 
 def test_no_schedule_exceeds_a_bound_of_its_file() -> None:
-    found = attack(250 * TIMES, seed=3, jobs=1)
+    found = attack_files(250 * TIMES, seed=3, jobs=1)
     assert not found.broken
     assert {what: found.counts["all", what] > 5 * TIMES for what in ("explored", "simulated", "yes")} == {
         "explored": True, "simulated": True, "yes": True,
@@ -62,7 +62,7 @@ def test_a_bound_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     """A control: bounds that are a tenth less."""
     bounds = attacked._bounds
     monkeypatch.setattr(attacked, "_bounds", lambda *given: {n: one * 9 // 10 for n, one in bounds(*given).items()})
-    assert attack(20, seed=3, jobs=1).broken
+    assert attack_files(20, seed=3, jobs=1).broken
 
 
 def test_no_run_from_many_first_releases_exceeds_a_bound() -> None:
@@ -72,7 +72,7 @@ def test_no_run_from_many_first_releases_exceeds_a_bound() -> None:
         found = [test for test in covering(taskset) if not lacks_theta(test, taskset)]
         bounds = {test.name: result for test in found if (result := test.run(taskset)).schedulable}
         phases = [[rng.randrange(task.period) for task in taskset.tasks[1:]] for _ in range(60)]
-        for options in runs(taskset, rng) if bounds else ():
+        for options in demand_runs(taskset, rng) if bounds else ():
             for offsets in phases if not options.contention else ():
                 try:
                     seen = simulate(taskset, options, [0, *offsets]).tasks

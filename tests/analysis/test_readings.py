@@ -230,7 +230,7 @@ def test_busy_waiting_as_printed_is_below_what_the_authors_evaluate() -> None:
     tests = [registry.find(name) for name in ("gcaps-busy-evaluated", "gcaps-busy-printed", "gcaps-busy")]
     accepted, ratios = [0, 0, 0], []
     for system in (batch.taskset(index) for index in range(len(batch))):
-        results = [compiled.run(test, system) for test in tests]
+        results = [compiled.run_compiled(test, system) for test in tests]
         accepted = [count + result.schedulable for count, result in zip(accepted, results, strict=True)]
         for entry in system.real_time:
             evaluated, printed = (result.wcrt(entry.name) for result in results[:2])

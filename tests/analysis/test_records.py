@@ -9,7 +9,7 @@ from math import factorial
 
 import pytest
 
-from analysis.model.records import FEWEST, UNLIKELY, chance, growth
+from analysis.model.records import FEWEST, UNLIKELY, chance, late_records
 
 
 def records(values: tuple[int, ...], first: int) -> int:
@@ -27,7 +27,7 @@ def test_the_chance_is_the_share_of_all_orders(count: int) -> None:
 
 def test_values_in_any_order_rarely_seem_to_grow_and_with_ties_more_rarely() -> None:
     for levels in (7, 3, 1):
-        orders = [growth([value * levels // 7 for value in order]) for order in permutations(range(7))]
+        orders = [late_records([value * levels // 7 for value in order]) for order in permutations(range(7))]
         share = Fraction(sum(one is not None and one.unlikely for one in orders), factorial(7))
         assert share <= UNLIKELY
         assert (share > 0) == (levels == 7)
@@ -35,7 +35,7 @@ def test_values_in_any_order_rarely_seem_to_grow_and_with_ties_more_rarely() -> 
 
 def test_what_grows_is_seen_from_the_fewest_values_on() -> None:
     for count in range(1, 40):
-        seen = growth([10 + at for at in range(count)])
+        seen = late_records([10 + at for at in range(count)])
         assert (seen is not None) == (count >= FEWEST)
         if seen:
             assert (seen.split, seen.before, seen.largest, seen.records) == (
@@ -54,13 +54,13 @@ def test_three_records_are_warned_of_however_many_values_there_are() -> None:
 def test_by_hand() -> None:
     # places 3, 4, 5 of five: two or three records: (1/3 1/4 4/5) + (1/3 3/4 1/5) + (2/3 1/4 1/5) + 1/60 = 10/60
     assert abs(chance(3, 5, 2) - Fraction(1, 6)) < Fraction(1, 2**60)
-    seen = growth([5, 9, 7, 10, 11])
+    seen = late_records([5, 9, 7, 10, 11])
     assert seen
     assert (seen.split, seen.before, seen.largest, seen.records, seen.unlikely) == (2, 9, 11, 2, False)
-    assert growth([3, 9, 9, 9, 9, 9]) == growth([9, 3, 3, 9, 0, 9])  # a tie is no record
+    assert late_records([3, 9, 9, 9, 9, 9]) == late_records([9, 3, 3, 9, 0, 9])  # a tie is no record
 
 
 def test_many_values_take_little_time() -> None:
-    seen = growth(list(range(100_000, 0, -1)))
+    seen = late_records(list(range(100_000, 0, -1)))
     assert seen
     assert (seen.records, seen.chance) == (0, 1)

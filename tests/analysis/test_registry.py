@@ -77,7 +77,7 @@ def test_every_shipped_policy_has_a_test_that_can_be_chosen() -> None:
 def test_no_answer_rests_on_what_only_a_paper_has() -> None:
     assert all(test.sound and test.policy in (*Policy.words(), "federated") for test in product.ROWS)
     with pytest.raises(ValueError, match="no test is called"):
-        product.find("gcaps-suspend-printed")
+        product.find_test("gcaps-suspend-printed")
 
 
 def test_every_curve_of_a_figure_is_a_test() -> None:
@@ -122,11 +122,11 @@ def test_a_new_row_is_all_that_a_new_analysis_needs(monkeypatch: pytest.MonkeyPa
     for test in (row, row.with_assignment()):
         monkeypatch.setitem(product.TESTS, test.name, test)
     system = taskset(task("a", 0, 2, 20, cpu(1), gpu(0.5, 2)), task("b", 1, 1, 40, gpu(1, 3)), epsilon=0.1)
-    assert product.find("tomorrow").run(system).wcrt("b") == registry.find("gcaps-suspend").run(system).wcrt("b")
-    assert compiled.run(product.find("tomorrow"), system).schedulable
+    assert product.find_test("tomorrow").run(system).wcrt("b") == registry.find("gcaps-suspend").run(system).wcrt("b")
+    assert compiled.run_compiled(product.find_test("tomorrow"), system).schedulable
     monkeypatch.setitem(attacks.ATTACKS, "tomorrow", attacks.ATTACKS["gcaps-suspend"])
     assert "tomorrow" in [choice.test for choice in choose.choices(system)]
-    outcome = attack(product.find("tomorrow+gpu-priority"), 5, effort=Effort(2, 2))
+    outcome = attack(product.find_test("tomorrow+gpu-priority"), 5, effort=Effort(2, 2))
     assert outcome.tasksets == 5
     assert outcome.violations == 0
 
@@ -143,7 +143,7 @@ def test_a_draft_runs_by_name_and_decides_nothing(monkeypatch: pytest.MonkeyPatc
     row = replace(pessimistic(registry.find("boosted-suspend")), demands=optimistic, instead=None, ends=None)
     everything = {row.name: row, **product.TESTS}
     monkeypatch.setattr(product, "TESTS", everything)
-    assert product.find("tomorrow").run(system).schedulable
+    assert product.find_test("tomorrow").run(system).schedulable
     assert "tomorrow is a draft" in no_proof(row, system)
     assert not answer(system).schedulable
     assert {choice.test: choice.schedulable for choice in choose.choices(system)} == before

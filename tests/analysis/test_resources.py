@@ -170,7 +170,7 @@ def test_other_tests_refuse_resources_by_name() -> None:
     system = held(three_cpu(), Protocol.CEILING, a=1, c=2)
     for name, test in registry.TESTS.items():
         result = test.run(system)
-        assert compiled.run(test, system).verdicts == result.verdicts
+        assert compiled.run_compiled(test, system).verdicts == result.verdicts
         assert compiled.passes(test, system) == result.schedulable
         if not test.resources:
             assert {v.reason for v in result.verdicts.values() if isinstance(v, Failure)} == {Reason.LATENCY}, name

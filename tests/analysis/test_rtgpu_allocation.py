@@ -14,7 +14,7 @@ from builders import cpu, ms
 from effort import tries
 from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 
-from analysis.attack.units import random_taskset
+from analysis.attack.units import random_units
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.papers.registry import METHODS, RTGPU_PRINTED
 from analysis.papers.rtgpu_tasksets import Parameters, draw
@@ -39,7 +39,7 @@ def grid(system: System, units: Units) -> Iterator[Allocation]:
             for rest in every(index + 1, left - option):
                 yield (option, *rest)
 
-    return (given for given in every(0, units.total) if allocate.passes(system, given))
+    return (given for given in every(0, units.total) if allocate.allocation_passes(system, given))
 
 
 def test_example_b_needs_four_units() -> None:
@@ -92,7 +92,7 @@ def test_what_is_found_is_what_the_grid_finds_first(method) -> None:  # type: ig
     rng = random.Random(7)
     count = max(SETS // 5, 30)
     found = sum(
-        agree(System(method, random_taskset(rng, 3, rng.choice([1, 1, 2]))), Units(rng.randint(2, 6)))
+        agree(System(method, random_units(rng, 3, rng.choice([1, 1, 2]))), Units(rng.randint(2, 6)))
         for _ in range(count)
     )
     assert count // 10 < found < count
@@ -103,7 +103,7 @@ def test_the_search_is_exact_for_measured_times_and_equal_priorities(name: str) 
     rng, found = random.Random(8), 0
     for _ in range(TABLES):
         tied = rng.random() < 0.3
-        system = System(METHODS[name], random_taskset(rng, 3, 1, table=True, ties=tied))
+        system = System(METHODS[name], random_units(rng, 3, 1, table=True, ties=tied))
         found += agree(system, Units(4))
     assert TABLES // 10 < found < TABLES
 
@@ -111,7 +111,7 @@ def test_the_search_is_exact_for_measured_times_and_equal_priorities(name: str) 
 @pytest.mark.parametrize(("seed", "name"), [(350, "rtgpu"), (838, "rtgpu-tight"), (116, "rtgpu-expected")])
 def test_a_task_without_a_bound_does_not_end_the_search_among_equals(seed: int, name: str) -> None:
     """The units of equals after it decide whether it has one.  Few sets have no other allocation; these have none."""
-    drawn = random_taskset(random.Random(seed), 3, 1, ties=True)
+    drawn = random_units(random.Random(seed), 3, 1, ties=True)
     tasks = (replace(t, segments=tuple(s for s in t.segments if s in t.gpu_segments or s.time.worst)) for t in drawn)
     system = System(METHODS[name], replace(drawn, tasks=tuple(tasks)))
     assert system.ties
@@ -160,7 +160,7 @@ def test_greedy_is_as_good_where_units_help_nobody_else() -> None:
     """Both are exact for R1 to R4: a task that misses can only be helped by units of its own."""
     rng = random.Random(9)
     for _ in range(tries(60)):
-        system, units = System(RTGPU, random_taskset(rng, 4)), Units(5)
+        system, units = System(RTGPU, random_units(rng, 4)), Units(5)
         assert greedy(system, units) == allocate.find_allocation(system, units)
 
 
@@ -169,7 +169,7 @@ def test_least_is_never_better_than_the_search(name: str) -> None:
     """With measured times, or bounds of higher tasks in the place of deadlines, units of a task can help others."""
     rng = random.Random(3)
     for _ in range(tries(200)):
-        system, units = System(METHODS[name], random_taskset(rng, 3, table=True)), Units(4)
+        system, units = System(METHODS[name], random_units(rng, 3, table=True)), Units(4)
         stuck = isinstance(allocate.least_units(system, units), Unallocated)
         assert stuck or allocate.find_allocation(system, units) is not None
 

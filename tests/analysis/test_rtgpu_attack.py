@@ -17,7 +17,7 @@ from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
 from analysis.attack.outcome import Effort, Outcome
 from analysis.attack.search import attack
-from analysis.attack.units import Bounds, attack_one, compiled_bounds, random_taskset
+from analysis.attack.units import Bounds, attack_units, compiled_bounds, random_units
 from analysis.model import Platform, Taskset
 from analysis.papers import registry
 from analysis.papers.registry import METHODS, RTGPU_EXPECTED, RTGPU_PRINTED
@@ -111,7 +111,7 @@ def test_the_bus_is_given_by_priority_and_never_taken(chunk: int) -> None:
     rng = random.Random(21)
     copies = 0
     for _ in range(200 if SETS < 1000 else 10_000):
-        taskset = random_taskset(rng, 4, 2)
+        taskset = random_units(rng, 4, 2)
         offsets = [rng.randrange(t.period) for t in taskset]
         way = Way(rng.choice(["worst", "random", "extreme"]), rng.random() < 0.5, rng.getrandbits(60))
         batch = flat(taskset, chunk)
@@ -169,7 +169,7 @@ def broken_sets(used: Method, seed: int, most: int = 3000, found: Bounds = reada
     """Whether a bound is broken; ``most`` bounded sets are attacked."""
     rng, outcome = random.Random(seed), Outcome(used.name)
     while outcome.schedulable < most and not outcome.violations:
-        outcome = outcome.joined(attack_one(rng, used, 30, 1, found))
+        outcome = outcome.joined(attack_units(rng, used, 30, 1, found))
     return outcome.violations > 0
 
 

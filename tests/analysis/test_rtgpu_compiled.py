@@ -14,7 +14,7 @@ from builders import cpu, ms
 from effort import tries
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
 
-from analysis.attack.units import random_taskset
+from analysis.attack.units import random_units
 from analysis.model import Platform, Taskset
 from analysis.papers import rtgpu_sweep as sweep
 from analysis.papers.registry import METHODS, RTGPU_PRINTED
@@ -44,7 +44,7 @@ def test_equal_allocations_and_bounds(method: Method) -> None:
     rng = random.Random(11)
     passing = 0
     for index in range(SETS):
-        taskset = random_taskset(rng, 4, rng.choice([1, 1, 2, 3]), table=index % 4 == 0)
+        taskset = random_units(rng, 4, rng.choice([1, 1, 2, 3]), table=index % 4 == 0)
         if rng.random() < 0.2:
             taskset = Taskset(taskset.platform, (*taskset, BEST_EFFORT))
         system = System(method, taskset, chunk=rng.choice([0, 0, 2]))
@@ -61,7 +61,7 @@ def test_equal_allocations_and_bounds(method: Method) -> None:
 def test_equal_bounds_on_given_units(method: Method) -> None:
     rng = random.Random(12)
     for _ in range(SETS // 2):
-        system = System(method, random_taskset(rng, 4, rng.choice([1, 2])))
+        system = System(method, random_units(rng, 4, rng.choice([1, 2])))
         given = tuple(rng.randint(1, 4) * user for user in system.users)
         found, expected = compiled.bounds(system, given), readable(system, given)
         if len(expected) == len(system.tasks) or method.forms:
@@ -125,12 +125,12 @@ def test_lower_bounds() -> None:
 
 def test_verdicts_of_a_batch() -> None:
     rng = random.Random(13)
-    systems = [System(RTGPU, random_taskset(rng, 4)) for _ in range(60)]
+    systems = [System(RTGPU, random_units(rng, 4)) for _ in range(60)]
     batch = compiled.from_systems(systems, 4)
     expected = [allocate.find_allocation(system, Units(4)) is not None for system in systems]
-    assert sweep.verdicts(batch, RTGPU, Units(4)).tolist() == expected
+    assert sweep.unit_verdicts(batch, RTGPU, Units(4)).tolist() == expected
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda _: sweep.verdicts(batch, RTGPU, Units(4)), range(2)))
+        found = list(pool.map(lambda _: sweep.unit_verdicts(batch, RTGPU, Units(4)), range(2)))
     assert [one.tolist() for one in found] == [expected] * 2
 
 
@@ -168,7 +168,7 @@ def test_what_is_too_long_or_tied_is_left_to_the_readable_implementation() -> No
 def test_run_says_the_same_as_the_readable_allocation() -> None:
     rng = random.Random(14)
     for _ in range(tries(60)):
-        system = System(RTGPU, random_taskset(rng, 3))
+        system = System(RTGPU, random_units(rng, 3))
         assert compiled.run_method(system, Units(3)) == allocate.run_allocation(system, Units(3))
 
 

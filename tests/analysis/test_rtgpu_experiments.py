@@ -54,18 +54,18 @@ def test_the_batch_says_the_same_as_the_tasksets(parameters: Parameters) -> None
     for name in ("rtgpu-printed", "rtgpu", "stgm-published"):
         method, units = METHODS[name], Units(parameters.units)
         expected = [allocate.find_allocation(System(method, drawn.taskset(i)), units) for i in range(len(drawn))]
-        assert sweep.schedulable(drawn, name).tolist() == [given is not None for given in expected]
+        assert sweep.schedulable_on_units(drawn, name).tolist() == [given is not None for given in expected]
         assert [compiled.given(drawn.batch(), i, method, units) for i in range(len(drawn))] == expected
 
 
 def test_simulation_misses_nothing_where_a_sound_test_passes() -> None:
     drawn = draw(replace(TABLE, utilization=1.0, best=200), 6, 30)
-    passing = sweep.schedulable(drawn, "rtgpu-tight")
+    passing = sweep.schedulable_on_units(drawn, "rtgpu-tight")
     assert passing.any()
     for execution in ("worst", "random"):
-        assert sweep.schedulable(drawn, "rtgpu-tight", execution)[passing].all()
+        assert sweep.schedulable_on_units(drawn, "rtgpu-tight", execution)[passing].all()
     hard = draw(replace(TABLE, utilization=4.0), 6, 10)
-    assert not sweep.schedulable(hard, "rtgpu-tight", "worst").any()
+    assert not sweep.schedulable_on_units(hard, "rtgpu-tight", "worst").any()
 
 
 def test_an_experiment_runs_and_is_ordered_as_the_proofs_are() -> None:

@@ -12,7 +12,7 @@ from rtgpu_sets import copy, fixed, kernel, part, task
 from analysis.answers import compiled as shared
 from analysis.answers import units as sensitivity
 from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, Taskset
-from analysis.model.fold import apart
+from analysis.model.fold import parts_apart
 from analysis.papers import registry
 from analysis.papers.experiments import sweep
 from analysis.papers.registry import METHODS
@@ -109,11 +109,11 @@ def test_tests_of_a_shared_gpu_wait_for_the_longest_copy(name: str) -> None:
         taskset = Taskset(platform, copying(4, length))
         plain = Taskset(platform, tuple(
             replace(t, segments=tuple(replace(s, parts=()) if isinstance(s, GpuSegment) else s for s in t.segments))
-            for t in (apart(taskset) if test.policy == "timesliced" and test.sound else taskset)
+            for t in (parts_apart(taskset) if test.policy == "timesliced" and test.sound else taskset)
         ))  # fmt: skip
         assert longest_known(taskset) == longest
         expected = test.run(with_region(plain, longest))
-        for found in (test.run(taskset), shared.run(test, taskset)):
+        for found in (test.run(taskset), shared.run_compiled(test, taskset)):
             assert [found.wcrt(t.name) for t in taskset] == [expected.wcrt(t.name) for t in taskset]
         assert whole_segments(whole_segments(taskset)) == whole_segments(taskset)
         if test.compiled:

@@ -16,12 +16,12 @@ from analysis.answers.sensitivity import (
     UNLIMITED,
     Grows,
     Margin,
-    effort,
     epsilon_budget,
     epsilon_budgets,
-    margins,
+    margin_steps,
     slowed,
     task_margin,
+    time_margins,
     with_epsilon,
 )
 from analysis.answers.verdict import proved
@@ -39,7 +39,7 @@ def by_what(found: list[Margin]) -> dict[tuple[Grows, str | None], Margin]:
 
 def test_margins_by_hand() -> None:
     """l: 4 + 4 + 2 updates 1 + blocking 1, and h's jobs: in 20 ms two, so that 20 - 10 = 10 is left for them."""
-    found = by_what(list(margins(BUSY, TWO)))
+    found = by_what(list(time_margins(BUSY, TWO)))
     assert found[Grows.CPU, "h"].most == ms(5)
     assert found[Grows.CPU, "l"].most == ms(20 - 4 - 2 - 4)
     assert found[Grows.GPU, "l"].most == ms(20 - 4 - 2 - 4)
@@ -70,7 +70,7 @@ def test_mistakes_are_named() -> None:
 @given(tasksets(max_tasks=4, best_effort=False))
 def test_the_factor_found_passes_and_the_next_does_not(system: Taskset) -> None:
     for test in (registry.find("gcaps-suspend"), registry.find("fmlp-busy")):
-        for margin in margins(test, system):
+        for margin in time_margins(test, system):
             if margin.factor is None or margin.factor == UNLIMITED or margin.what in (Grows.CPU, Grows.GPU):
                 continue
             changed = with_epsilon if margin.what is Grows.EPSILON else slowed
@@ -110,9 +110,9 @@ def test_what_is_done_adds_up_to_the_effort(name: str) -> None:
     late = replace(TWO, tasks=tuple(replace(t, deadline=ms(1)) if t.name == name else t for t in TWO))
     for system in (TWO, late):
         clocks, done = {"this one": Fraction(1), "slower": Fraction(2)}, list[int]()
-        list(margins(BUSY, system, done.append))
+        list(time_margins(BUSY, system, done.append))
         epsilon_budgets(BUSY, system, clocks, done.append)
-        assert sum(done) == effort(system, len(clocks))
+        assert sum(done) == margin_steps(system, len(clocks))
         assert done.count(1) > len(done) // 2  # told of each run, not of whole searches
 
 

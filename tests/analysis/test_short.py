@@ -25,7 +25,7 @@ from analysis.rta import boosted
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.short import NONE, Short
 from analysis.rta.system import System
-from analysis.rta.windows import length
+from analysis.rta.windows import longest_inside
 
 MANY = 100 if os.environ.get("GPURT_LONG") else 1
 TEST = registry.find("boosted-suspend")
@@ -41,7 +41,7 @@ def test_a_short_segment_in_much_cpu_work() -> None:
     system = taskset(
         task("a", 0, 20, 4, cpu(1)), task("b", 0, 15, 8, cpu(2), gpu(0, 1), cpu(2)), task("c", 0, 10, 10, cpu(1))
     )
-    for result in (TEST.run(system), compiled.run(TEST, system)):
+    for result in (TEST.run(system), compiled.run_compiled(TEST, system)):
         assert [result.wcrt(name) for name in "abc"] == [ms(1), ms(7), ms(7)]
     assert replace(TEST, instead=None).run(system).wcrt("c") is None
 
@@ -67,7 +67,7 @@ def marking(rng: random.Random) -> Callable[[Task, System, Callable[[Task], int]
         if system.taskset.threads or system.assumed:
             return NONE
         return Short(
-            {h.name: length(h, system) for h in marked}, {h.name: h.priority for h in marked},
+            {h.name: longest_inside(h, system) for h in marked}, {h.name: h.priority for h in marked},
             {h.name: h.eta for h in marked},
         )  # fmt: skip
 

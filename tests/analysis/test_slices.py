@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.answers import compiled
-from analysis.answers.slices import plan, verdict
+from analysis.answers.slices import plan_slices, slices_verdict
 from analysis.answers.verdict import answer, covering
 from analysis.model import MS, US, Kernel, Partition, Sharing, Span, Taskset, Waiting
-from analysis.model.driver import LONGEST, SHORTEST, longest, settable, settled
-from analysis.model.fold import apart, whole_gpu
+from analysis.model.driver import LONGEST, SHORTEST, longest_slice, settable, settled
+from analysis.model.fold import parts_apart, whole_gpu
 from analysis.papers import registry
 from analysis.partition.inside import SporadicTask
 from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 from analysis.slices.runlist import runlist
-from analysis.slices.supply import Supply, edf, response
+from analysis.slices.supply import Supply, edf_supplied, response
 from analysis.taskset.file import parse
 
 
@@ -37,7 +37,7 @@ def test_slices_are_rounded_as_the_driver_does(given_us: int, kept_us: int) -> N
 def test_settable_slices_are_kept_and_within_the_setters_limits() -> None:
     assert (settable()[0], settable()[-1]) == (SHORTEST, 49_920 * US)
     assert all(settled(ns) == ns <= LONGEST for ns in settable())
-    assert (longest(1_000, True), longest(1_000, False)) == (1_024, 1_000)
+    assert (longest_slice(1_000, True), longest_slice(1_000, False)) == (1_024, 1_000)
 
 
 @given(slice_=st.integers(1, 9), gap=st.integers(0, 9), work=st.integers(0, 60))
@@ -100,7 +100,7 @@ def test_a_file_s_slices_are_those_that_a_tegra_keeps_and_as_long_as_they_last_t
         bound = test.run(system).wcrt("t0")
         assert bound is not None
         assert max(seen) <= bound, test.name
-        assert compiled.run(test, system).wcrt("t0") == bound
+        assert compiled.run_compiled(test, system).wcrt("t0") == bound
 
 
 def shared(order: Sharing) -> Taskset:
@@ -124,9 +124,9 @@ def test_a_shared_tsg_by_priority() -> None:
 def test_a_shared_tsg_by_deadline() -> None:
     """EDF: dbf(10) = 2 <= 5, dbf(20) = 7 <= 10; load 0.35 of 0.5."""
     jobs = [SporadicTask(ms(2), ms(10), ms(10)), SporadicTask(ms(3), ms(20), ms(20))]
-    assert edf(jobs, Supply(MS, MS))
-    assert not edf([replace(jobs[0], deadline=ms(3)), jobs[1]], Supply(MS, MS))
-    assert not edf([*jobs, SporadicTask(ms(3), ms(20), ms(20))], Supply(MS, MS)), "the whole supply is used"
+    assert edf_supplied(jobs, Supply(MS, MS))
+    assert not edf_supplied([replace(jobs[0], deadline=ms(3)), jobs[1]], Supply(MS, MS))
+    assert not edf_supplied([*jobs, SporadicTask(ms(3), ms(20), ms(20))], Supply(MS, MS)), "the whole supply is used"
     assert registry.find("supply-edf").run(shared(Sharing.DEADLINE)).schedulable
 
 
@@ -233,7 +233,7 @@ def test_a_program_that_waits_for_each_kernel_loses_its_turn_each_time(
 ) -> None:
     """As one piece of work a would wait once: 1.4 ms.  Each kernel waits for b, which takes 4 (0.1 + 1) ms."""
     system = in_a_row(waiting, **home)
-    seen = simulate(apart(system), Options("timesliced", horizon=MS), [US, 0]).tasks["a"].worst
+    seen = simulate(parts_apart(system), Options("timesliced", horizon=MS), [US, 0]).tasks["a"].worst
     found = covering(system)
     assert found
     for test in found:
@@ -243,11 +243,11 @@ def test_a_program_that_waits_for_each_kernel_loses_its_turn_each_time(
 
 def test_the_planner_of_slices_counts_a_turn_for_each_kernel() -> None:
     system = in_a_row(Waiting.SUSPEND)
-    table = plan(system)
+    table = plan_slices(system)
     assert table is not None
-    assert verdict(system, table).wcrt("a") == ms(4.4)
+    assert slices_verdict(system, table).wcrt("a") == ms(4.4)
     tight = replace(system, tasks=(replace(system.tasks[0], deadline=ms(4)), system.tasks[1]))
-    assert plan(tight) is None, "no slice of b is shorter than 1 ms, whatever the levels are"
+    assert plan_slices(tight) is None, "no slice of b is shorter than 1 ms, whatever the levels are"
 
 
 def test_edf_proves_nothing_where_a_task_also_computes_on_its_cpu() -> None:

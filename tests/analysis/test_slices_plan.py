@@ -8,7 +8,7 @@ from itertools import product
 
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis.answers.slices import homes, least_slices, plan, verdict
+from analysis.answers.slices import homes, least_slices, plan_slices, slices_verdict
 from analysis.attack.tasksets import random_taskset
 from analysis.model import MS, Taskset, Waiting
 from analysis.model.driver import settable
@@ -36,7 +36,7 @@ def example() -> Taskset:
 
 def test_light_tasks_have_the_shortest_slices() -> None:
     """a: 4 turns with 1.4 ms between them are 9.6 ms; b: 10 are 24 ms."""
-    found = plan(example())
+    found = plan_slices(example())
     assert found is not None
     assert [(entry.slice, entry.level) for entry in found.entries] == [(MS, Level.LOW)] * 2
     result = registry.find("supply-fp").run(with_slices(example(), found))
@@ -46,7 +46,7 @@ def test_light_tasks_have_the_shortest_slices() -> None:
 def test_a_slice_grows_as_far_as_its_task_needs() -> None:
     """5 ms within 9, gaps of 1.4: three turns take 9.2, so two are needed, of 2.5 ms; the driver keeps 2.512."""
     system = taskset(task("a", 0, 2, 20, gpu(0, 5), deadline=9), task("b", 1, 1, 90, gpu(0, 2)), theta=0.2, epsilon=0.2)
-    found = plan(system)
+    found = plan_slices(system)
     assert found is not None
     assert [entry.slice for entry in found.entries] == [ms(2.512), MS]
     assert passes(with_slices(system, found))
@@ -56,7 +56,7 @@ def test_a_level_is_raised_where_no_slices_do() -> None:
     """u needs the GPU within 3 ms, but each of three others has it for at least 1 ms: only level high waits for one."""
     others = [task(f"o{i}", i + 1, 5 - i, 100, gpu(0, 9)) for i in range(3)]
     system = taskset(task("u", 0, 9, 50, gpu(0, 1), deadline=3), *others)
-    found = plan(system)
+    found = plan_slices(system)
     assert found is not None
     assert [entry.level for entry in found.entries][1:] == [Level.LOW] * 3
     assert found.entries[0].level is not Level.LOW
@@ -64,7 +64,7 @@ def test_a_level_is_raised_where_no_slices_do() -> None:
 
 
 def test_what_cannot_be_is_none() -> None:
-    assert plan(taskset(task("a", 0, 2, 20, gpu(0, 15)), task("b", 1, 1, 20, gpu(0, 15)))) is None
+    assert plan_slices(taskset(task("a", 0, 2, 20, gpu(0, 15)), task("b", 1, 1, 20, gpu(0, 15)))) is None
 
 
 def test_least_slices_are_least() -> None:
@@ -87,7 +87,7 @@ def test_every_plan_passes_the_test() -> None:
     for _ in range(60):
         system = random_taskset(rng)
         cpu_only = [t for t in system.real_time if not t.uses_gpu]
-        found = plan(system)
+        found = plan_slices(system)
         if found is None:
             continue
         result = registry.find("supply-fp").run(with_slices(system, found))
@@ -102,9 +102,9 @@ def test_the_verdict_is_by_the_test_for_how_tasks_wait() -> None:
     for modes in product(Waiting, repeat=2):
         tasks = (replace(one, waiting=mode) for one, mode in zip(example(), modes, strict=True))
         system = replace(example(), tasks=tuple(tasks))
-        found = plan(system)
+        found = plan_slices(system)
         assert found is not None
-        names[modes] = verdict(system, found).test
+        names[modes] = slices_verdict(system, found).test
     busy, suspend = Waiting.BUSY, Waiting.SUSPEND
     assert (names[busy, busy], names[suspend, suspend]) == ("supply-fp-busy", "supply-fp")
     assert names[busy, suspend] == names[suspend, busy] == "supply-fp-mixed"

@@ -244,7 +244,7 @@ def test_random_threads_have_the_same_bounds_and_failures_compiled(name: str) ->
         if drawn.pending or not system.threads:
             continue
         assert disagreement(name, system) is None
-        result = compiled.run(registry.find(name), system)
+        result = compiled.run_compiled(registry.find(name), system)
         assert compiled.passes(registry.find(name), system) is result.schedulable
         batch = from_tasksets([system])
         assert sweep.verdicts(batch, name).tolist() == [result.schedulable]

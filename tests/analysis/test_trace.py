@@ -12,8 +12,8 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.traces.jobs import segments_of
-from analysis.traces.trace import About, Event, Kind, Trace, load
+from analysis.traces.jobs import traced_segments
+from analysis.traces.trace import About, Event, Kind, Trace, load_trace
 from gpurt.errors import FileError
 
 NUMBERS = st.integers(0, 2**60)
@@ -53,7 +53,7 @@ def test_round_trip(
     path = tmp_path_factory.getbasetemp() / "trace.json"
     trace = Trace(meta, tuple(events), tasks, until)
     trace.save(path)
-    assert load(path) == trace
+    assert load_trace(path) == trace
 
 
 def test_a_file_of_release_0_1_0_is_read(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_file_of_release_0_1_0_is_read(tmp_path: Path) -> None:
              "args": {"ns": 1, "kind": "cpu", "task": "a", "job": 1, "duration": 2, "cpu": 0}}  # fmt: skip
     head = {"format": "gpurt-trace", "version": 1, "policy": "segment"}
     path.write_text(json.dumps({"otherData": head, "traceEvents": [event]}))
-    assert load(path) == Trace({"policy": "segment"}, (Event(1, Kind.CPU, "a", 1, 2, cpu=0),))
+    assert load_trace(path) == Trace({"policy": "segment"}, (Event(1, Kind.CPU, "a", 1, 2, cpu=0),))
 
 
 @settings(max_examples=tries(150), deadline=None)
@@ -107,7 +107,7 @@ def test_preemptions_name_the_preemptor(tmp_path: Path) -> None:
     shown = [(e["name"], e["args"].get("by")) for e in entries_of(path) if e.get("cat") == "preempt"]
     assert shown == [("all preempted by low", "low"), ("low preempted by high", "high"), ("preempt", None),
                      ("preempt", None)]  # fmt: skip
-    assert load(path).events == events
+    assert load_trace(path).events == events
 
 
 def test_tasks_are_ordered_by_priority(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_jobs_without_completion_are_unfinished() -> None:
 def test_segments_from_begin_to_end() -> None:
     kinds = [Kind.BEGIN, Kind.BEGIN, Kind.END, Kind.END, Kind.END, Kind.BEGIN, Kind.GONE, Kind.BEGIN]
     events = tuple(Event(time, kind, "a") for time, kind in enumerate(kinds))
-    assert segments_of(Trace({}, events, until=9)) == {"a": [(0, 3), (5, 6), (7, 9)]}
+    assert traced_segments(Trace({}, events, until=9)) == {"a": [(0, 3), (5, 6), (7, 9)]}
 
 
 def test_a_trace_that_cannot_be_written_is_an_error() -> None:
@@ -177,13 +177,13 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, words: s
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(FileError, match=words) as caught:
-        load(path)
+        load_trace(path)
     assert "\n" not in str(caught.value)
 
 
 def test_missing_file() -> None:
     with pytest.raises(FileError, match="No such file"):
-        load("nowhere.json")
+        load_trace("nowhere.json")
 
 
 def test_a_trace_that_gzip_has_compressed(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_trace_that_gzip_has_compressed(tmp_path: Path) -> None:
     plain, packed = tmp_path / "run.json", tmp_path / "run.json.gz"
     Trace({}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),)).save(plain)
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert load(packed) == load(plain)
+    assert load_trace(packed) == load_trace(plain)
     for raw, why in ((packed.read_bytes()[:-9], "cut off"), (b"\x1f\x8bnonsense", "damaged gzip file")):
         packed.write_bytes(raw)
         with pytest.raises(FileError, match=why):
-            load(packed)
+            load_trace(packed)

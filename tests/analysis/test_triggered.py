@@ -116,7 +116,7 @@ def test_a_thread_that_is_free_serves_a_released_job_at_once(served: str) -> Non
 def test_other_tests_refuse_it_by_name() -> None:
     for name, test in registry.TESTS.items():
         result = test.run(golden())
-        assert compiled.run(test, golden()).verdicts == result.verdicts
+        assert compiled.run_compiled(test, golden()).verdicts == result.verdicts
         assert compiled.passes(test, golden()) == result.schedulable == test.pending
         if not test.pending:
             assert {v.reason for v in result.verdicts.values() if isinstance(v, Failure)} == {Reason.PENDING}, name

@@ -109,16 +109,16 @@ def test_kernels_that_best_effort_would_slow_down_have_no_bound_under_timesliced
     result = registry.find("tsg-rr-suspend").run(system)
     assert {failure.reason for failure in result.failures} == {Reason.PARTITIONS}
     assert "best effort slows tasks down" in result.why
-    assert "best effort slows tasks down" in plan.answer(system)[2]
+    assert "best effort slows tasks down" in plan.answer_with_slices(system)[2]
     assert {choice.policy for choice in choices(system)} >= {"segment", "boosted"}
     assert "timesliced" not in {choice.policy for choice in choices(system)}
 
 
 def test_slices_count_what_best_effort_slows_down() -> None:
     system = read(with_best_effort("3"))
-    table = plan.plan(system)
+    table = plan.plan_slices(system)
     assert table is not None
-    wcrt = plan.verdict(system, table).wcrt("a")
+    wcrt = plan.slices_verdict(system, table).wcrt("a")
     assert wcrt is not None
     assert wcrt > 1_000_000 + 1_000_000 + 12_000_000
 

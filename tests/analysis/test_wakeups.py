@@ -15,7 +15,7 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis.answers import compiled
-from analysis.attack.exact import Compared, TooManyStatesError, compare, explore, ways
+from analysis.attack.exact import Compared, TooManyStatesError, compare, exact_ways, explore
 from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.search import attack
@@ -87,7 +87,7 @@ def test_a_thread_that_goes_on_with_its_next_job_does_not_wake() -> None:
 def test_other_tests_refuse_it_by_name() -> None:
     for name, test in registry.TESTS.items():
         result = test.run(beside())
-        assert compiled.run(test, beside()).verdicts == result.verdicts
+        assert compiled.run_compiled(test, beside()).verdicts == result.verdicts
         if name not in LATENCY:
             assert {v.reason for v in result.verdicts.values() if isinstance(v, Failure)} == {Reason.LATENCY}, name
             assert result.why == f"a: no bound, because {name} has no bound for cpu_latency"
@@ -105,7 +105,7 @@ def test_compiled_tests_have_it_where_nobody_waits_for_the_update_lock() -> None
     one = replace(beside(), tasks=tuple(replace(t, cpu=0) for t in beside()))
     for name in LATENCY:
         test = registry.find(name)
-        assert compiled.run(test, one).verdicts == test.run(one).verdicts
+        assert compiled.run_compiled(test, one).verdicts == test.run(one).verdicts
         assert compiled.passes(test, one) == test.run(one).schedulable
     with pytest.raises(ValueError, match="no cpu_latency"):
         from_tasksets([one])
@@ -116,7 +116,7 @@ def test_large_files_that_only_the_readable_analysis_takes_are_refused() -> None
     many = tuple(task(f"t{n}", 2, 1, 10_000, cpu(0.001)) for n in range(compiled.MAX_TASKS_READABLE))
     large = replace(system, tasks=(*system.tasks, *many), platform=replace(system.platform, cpus=3))
     with pytest.raises(TooLargeError, match="at most 1000 tasks"):
-        compiled.run(registry.find("boosted-suspend"), large)
+        compiled.run_compiled(registry.find("boosted-suspend"), large)
 
 
 def compared(name: str, count: int, states: int, pending: bool = False) -> Iterator[Compared]:
@@ -153,7 +153,7 @@ def test_wake_ups_at_the_update_lock_are_explored() -> None:
     """a waits for b's update at its begin, and for b's decision at its end: it wakes twice, and at its release."""
     system = taskset(task("a", 0, 9, 20, gpu(1, 0)), task("b", 1, 5, 20, gpu(0, 1)), epsilon=1)
     still, woken = (
-        explore(one, next(ways(registry.find("gcaps-suspend"))), states=200_000).worst["a"]
+        explore(one, next(exact_ways(registry.find("gcaps-suspend"))), states=200_000).worst["a"]
         for one in (system, with_latency(system, MS))
     )
     assert woken - still == 3 * MS

@@ -21,7 +21,7 @@ from analysis.energy.file import load_system
 from analysis.energy.outcome import Dispatch, EnergyRun, Skip
 from analysis.energy.policies import POLICIES, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.runtime import NEVER_NS, UnitsRuntime
-from analysis.energy.setup import Setup, prepare
+from analysis.energy.setup import Setup, prepare_tables
 from analysis.model import Kernel
 from analysis.model.energy import MAX_SLOTS, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
@@ -127,7 +127,7 @@ def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: UnitsPol
     for seed in range(2000 if LONG else 12):
         rng = random.Random(f"{policy.name} {seed}")
         flags = {name: rng.random() < 0.3 for name in ("active", "hold_job", "fastest", "weigh", "copies")}
-        setup = prepare(some_system(rng, policy.single), policy, Readings(**flags))
+        setup = prepare_tables(some_system(rng, policy.single), policy, Readings(**flags))
         seen = Players(setup, EnergyRun(800 * MS, rng.choice(["worst", "random"]), seed=seed)).go()
         assert by_time(seen.dispatches) == by_time(seen.reference.dispatches), seed
         assert tuple(seen.skips) == seen.reference.skips, seed
@@ -135,7 +135,7 @@ def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: UnitsPol
 
 def test_example_5() -> None:
     """Section 2.4, example 5: 3 units for t1 at 0, 1 for t2 at 1 ms, 1 for t3 at 6 ms (figure 2.3b)."""
-    setup = prepare(load_system(EXAMPLES / "example5.toml").system, POLICIES["sbeet"])
+    setup = prepare_tables(load_system(EXAMPLES / "example5.toml").system, POLICIES["sbeet"])
     seen = Players(setup, EnergyRun(8 * MS)).go().dispatches
     found = [(one.task, one.at, one.units, one.first) for one in seen]
     assert found == [(0, 0, 3, 0), (1, MS, 1, 3), (2, 6 * MS, 1, 3)]
@@ -146,7 +146,7 @@ def units_of(*, late: bool = False, rules: str = "sbeet") -> UnitsRuntime:
     gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
     kernel = PoweredKernel(Kernel.table([32 * MS // m for m in range(1, 5)]), 1_000_000, MS, MS)
     tasks = tuple(SpatialTask(f"t{i}", (100 + 10 * i) * MS, (50 + 10 * i) * MS, (kernel,)) for i in range(2))
-    return UnitsRuntime(prepare(SpatialSystem((gpu,), tasks), POLICIES[rules], Readings(run_late=late)))
+    return UnitsRuntime(prepare_tables(SpatialSystem((gpu,), tasks), POLICIES[rules], Readings(run_late=late)))
 
 
 def test_a_job_that_comes_early_waits_until_a_period_has_passed() -> None:
@@ -213,7 +213,7 @@ def test_a_kernel_that_runs_longer_than_planned_is_expected_to_end_at_any_time()
     gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
     kernel = PoweredKernel(Kernel.table([8 * MS] * 4), 1_000_000, MS, MS)  # on one unit as fast as on four
     tasks = tuple(SpatialTask(f"t{i}", 100 * MS, 100 * MS, (kernel,)) for i in range(2))
-    units = UnitsRuntime(prepare(SpatialSystem((gpu,), tasks), POLICIES["sbeet"]))
+    units = UnitsRuntime(prepare_tables(SpatialSystem((gpu,), tasks), POLICIES["sbeet"]))
     assert units.ready(0, 0) == 1
     assert units.jobs_on(0) == [(0, 0, 1)]
     other = units.ready(1, 50 * MS)  # the kernel was to end at 9 ms
@@ -229,7 +229,7 @@ def test_others_run_beside_a_kernel_that_hangs() -> None:
         SpatialTask(f"t{i}", 100 * MS, 100 * MS, (PoweredKernel(Kernel.table(times), 1_000_000, MS, MS),))
         for i, times in enumerate((flat, linear))
     )
-    units = UnitsRuntime(prepare(SpatialSystem((gpu,), tasks), POLICIES["sbeet"]))
+    units = UnitsRuntime(prepare_tables(SpatialSystem((gpu,), tasks), POLICIES["sbeet"]))
     hangs = units.ready(0, 0)  # copy in until 1 ms, kernel until 9 ms
     waiting = units.ready(1, 10 * MS)
     assert units.pending(1, waiting), "the kernel is expected to end at any time"
@@ -291,7 +291,7 @@ class AnyOrder(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 10**6), policy=st.sampled_from(RUNNABLE))
     def begin(self, seed: int, policy: UnitsPolicy) -> None:
         rng = random.Random(seed)
-        self.setup = prepare(some_system(rng, policy.single), policy, Readings(run_late=rng.random() < 0.3))
+        self.setup = prepare_tables(some_system(rng, policy.single), policy, Readings(run_late=rng.random() < 0.3))
         self.units = UnitsRuntime(self.setup)
         self.tasks, self.now = len(self.setup.system.tasks), 0
         self.jobs: dict[int, list[int]] = {task: [] for task in range(self.tasks)}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from links import PATIENCE, eventually
 
-from analysis.traces.trace import Kind, load
+from analysis.traces.trace import Kind, load_trace
 from pycontrol.machine import procs
 from pycontrol.readable import readable
 
@@ -69,4 +69,4 @@ def until_written(file: Path) -> Callable[[float], None]:
 def has(path: Path, kind: Kind, times: int = 1) -> bool:
     """Whether the trace has so many such events by now."""
     there = path.exists() and path.stat().st_size > 0
-    return there and sum(event.kind is kind for event in load(path).events) >= times
+    return there and sum(event.kind is kind for event in load_trace(path).events) >= times

@@ -187,7 +187,7 @@ def test_what_is_put_back_of_a_group_is_what_its_earlier_members_had(given: Set)
         control.set_priority(member, 7)
         before = control.clients()
         with pytest.raises(RefusedError, match=f"no; not put back: process {joins} stays in its group"):
-            applied.apply(control, before, {joins: 30, member: 30}, [], None, refuse, {joins: "g"})
+            applied.apply_settings(control, before, {joins: 30, member: 30}, [], None, refuse, {joins: "g"})
         assert {one.set_priority for one in control.clients()} == {7}
 
 

@@ -16,7 +16,7 @@ import pytest
 from links import PATIENCE, SocketClient, eventually
 from processes import EMULATE, StartHost, has, started
 
-from analysis.traces.trace import Kind, load
+from analysis.traces.trace import Kind, load_trace
 from gpurt._gpurt import lib
 from pycontrol import cli
 from pycontrol.act.run import task_program
@@ -354,7 +354,7 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, numb
     assert document["interrupted"] is True
     assert any(note.startswith("interrupted after") for note in document["notes"])
     assert document["tasks"]["camera"]["jobs"] > 0
-    assert len(load(trace).responses()["camera"]) == document["tasks"]["camera"]["jobs"]
+    assert len(load_trace(trace).responses()["camera"]) == document["tasks"]["camera"]["jobs"]
     assert not [*tmp_path.glob("gpurt-run-*")]
 
 
@@ -378,7 +378,7 @@ def test_a_recording_outlives_its_host(tmp_path: Path, number: signal.Signals) -
     assert recorder.returncode == 4
     assert b"events in" in out
     assert b"what it did after that was not seen" in err
-    kinds = [event.kind for event in load(path).events]
+    kinds = [event.kind for event in load_trace(path).events]
     assert [kinds.count(kind) for kind in (Kind.BEGIN, Kind.END, Kind.LOST)] == [1, 1, 1]
     assert subprocess.run(command, check=False, capture_output=True).returncode == 4  # no host
 
@@ -401,7 +401,7 @@ def test_trace_records_what_clients_do(host: Path, tmp_path: Path, number: signa
         out, _ = recorder.communicate(timeout=PATIENCE)
     assert recorder.returncode == 0
     assert b"events in" in out
-    events = load(path).events
+    events = load_trace(path).events
     kinds = [event.kind for event in events]
     assert kinds.count(Kind.BEGIN) == kinds.count(Kind.END) == 3
     assert kinds.count(Kind.GPU) == kinds.count(Kind.COPY) == 3
@@ -413,7 +413,7 @@ def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
     code, out, err = gpurt("trace", "record", "-o", str(path), "--duration", "200ms", "--json")
     document = json.loads(out)
     assert (code, err, document["events"], document["files"]) == (0, "", 0, [str(path)])
-    assert document["policy"] == load(path).meta["policy"] == "segment"
+    assert document["policy"] == load_trace(path).meta["policy"] == "segment"
     assert gpurt("trace", "record", "-o", "/dev/full", "--duration", "100ms")[0] == 3
 
 
@@ -426,9 +426,15 @@ def writers() -> list[tuple[str, str]]:
             ("experiment run", "--profiles")}  # fmt: skip
     apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers",
              "measure kernels")  # fmt: skip
-    commands = [(name, cli.find(name)) for name in cli.LEAVES if not name.startswith(apart) and "masks" not in name]
-    return [(name, one.opts[-1]) for name, command in commands for one in command.params
-            if isinstance(one, click.Option) and isinstance(one.type, click.Path) and (name, one.opts[-1]) not in read]
+    commands = [
+        (name, cli.find_command(name)) for name in cli.LEAVES if not name.startswith(apart) and "masks" not in name
+    ]
+    return [
+        (name, one.opts[-1])
+        for name, command in commands
+        for one in command.params
+        if isinstance(one, click.Option) and isinstance(one.type, click.Path) and (name, one.opts[-1]) not in read
+    ]
 
 
 def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -521,7 +527,7 @@ def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
 ) -> None:
     """A process that may be either of two tasks gets the priority of neither."""
     path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
-    mine = json.dumps(procs.command(ME))
+    mine = json.dumps(procs.command_line_of(ME))
     other = f'command = ["/usr/bin/{comm}", "other.py"]'
     with SocketClient(host) as client:
         client.begin()
@@ -586,9 +592,7 @@ def test_apply_looks_at_what_bounds_of_boosted_demand_of_a_host(
 
 
 @pytest.mark.parametrize("policy", ["boosted", "segment"])
-def test_measured_bounds_are_those_of_the_host_s_policy(
-    gpurt: Gpurt, host: Path, tmp_path: Path, policy: str
-) -> None:
+def test_measured_bounds_are_those_of_the_host_s_policy(gpurt: Gpurt, host: Path, tmp_path: Path, policy: str) -> None:
     """A host's measurements say nothing of another policy than the one that the host runs."""
     path = tmp_path / "set.toml"
     path.write_text(taskset_of(("mine", ""), policy=policy))
@@ -621,9 +625,7 @@ def test_what_a_host_cannot_measure_is_in_the_file(
     assert (found, says in err) == (code, True), err
 
 
-def test_run_refuses_a_host_that_would_refuse_the_tasks(
-    start_host: StartHost, gpurt: Gpurt, tmp_path: Path
-) -> None:
+def test_run_refuses_a_host_that_would_refuse_the_tasks(start_host: StartHost, gpurt: Gpurt, tmp_path: Path) -> None:
     """Before anything starts, and with what to do."""
     host = start_host("--policy", "boosted", "--priority=40")
     path = tmp_path / "set.toml"
@@ -728,9 +730,7 @@ def test_the_unit_hides_no_refusal(gpurt: Gpurt, host: Path, tmp_path: Path) -> 
     assert start() == 1
 
 
-def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
-    gpurt: Gpurt, host: Path, tmp_path: Path
-) -> None:
+def test_a_file_for_another_policy_than_the_host_s_is_told_apart(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
     """Bounds for one policy say nothing of a host that runs another."""
     name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
@@ -828,7 +828,7 @@ def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path,
         client.end()
         recorder.send_signal(signal.SIGINT)
         recorder.wait(PATIENCE)
-    assert load(trace).names() == [f"{comm}-{ME}"]
+    assert load_trace(trace).names() == [f"{comm}-{ME}"]
     for name, text in ((comm, task.format(comm)), ("other", task.format("other") + f'command = ["/bin/{comm}"]\n')):
         path.write_text(text)
         code, out, _ = gpurt("trace", "check", str(trace), str(path), "--json")
@@ -845,13 +845,13 @@ def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: 
     mark = tmp_path / "mark"
     path = tmp_path / "set.toml"
     path.write_text(
-        "[platform]\ncpus = 1\n[[task]]\nname = \"mine\"\ncpu = 0\npriority = 0\nperiod = \"1s\"\n"
+        '[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 0\nperiod = "1s"\n'
         f'segments = [{{ cpu = "1ms" }}]\ncommand = ["touch", "{mark}"]\n'
     )
     host = start_host()
     cli.run(["--device", str(host), "run", str(path), "--duration", "4s"])
     assert mark.exists()
-    assert task_program.find().exists()
+    assert task_program.find_task_program().exists()
 
 
 def test_status_tells_who_copies(gpurt: Gpurt, host: Path) -> None:

@@ -30,8 +30,8 @@ from pycontrol.link.netlink import (
     NLMSG_DONE,
     PACKET,
     SOCKET_FAMILY,
+    error_verdict,
     split,
-    verdict,
 )
 
 ME = os.getpid()
@@ -82,7 +82,7 @@ def refusal(host: Path, message: bytes) -> tuple[int, str]:
         raw.sock.send(PACKET.pack(Packet.NETLINK, 0, 0, 0) + message)
         answer = raw.sock.recv(1 << 16)
         (_, flags, _, data) = next(split(answer[PACKET.size :]))
-        return verdict(flags, data)
+        return error_verdict(flags, data)
 
 
 @pytest.mark.parametrize(

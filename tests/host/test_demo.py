@@ -20,7 +20,7 @@ from once import once
 from rich.console import Console
 
 from analysis import taskset
-from analysis.traces.trace import Kind, load
+from analysis.traces.trace import Kind, load_trace
 from gpurt.enums import Policy
 from gpurt.errors import DeviceError, FileError, RuntimeFailure, UsageError
 from pycontrol import cli
@@ -85,7 +85,7 @@ def test_files_are_written_and_readable(shown: tuple[Path, Results, str]) -> Non
     for one in results.setups:
         if one.trace is None:
             continue
-        trace = load(out / f"trace-{one.setup.name}.json")
+        trace = load_trace(out / f"trace-{one.setup.name}.json")
         assert trace.meta["policy"] == one.setup.policy
         assert trace.observed_worst() == {n: r.observed for n, r in one.tasks.items() if r.observed is not None}
         saved = document["setups"][one.setup.name]["tasks"]["histogram"]
@@ -113,7 +113,7 @@ def test_the_published_run_has_today_s_form_bounds_and_virtual_times(shown: tupl
 
 def test_the_policies_were_in_force(shown: tuple[Path, Results, str]) -> None:
     _, results, _ = shown
-    events = {one.setup.name: load(one.trace).events for one in results.setups if one.trace}
+    events = {one.setup.name: load_trace(one.trace).events for one in results.setups if one.trace}
     kinds = {name: {event.kind for event in some} for name, some in events.items()}
     preempted = {name: {e.task for e in some if e.kind is Kind.PREEMPT} for name, some in events.items()}
     assert not kinds["timesliced"] & {Kind.GRANT, Kind.PREEMPT, Kind.COMMIT}
@@ -231,15 +231,15 @@ def test_boosted_orders_what_the_file_orders() -> None:
     file = taskset.load(demo.case_study())
     tasks = file.taskset.with_gpu_priorities({"dxtc": 90, "histogram": 70})
     given = replace(file, taskset=tasks)
-    mapped, remark = boosted.within(given, 24)
+    mapped, remark = boosted.within_file(given, 24)
     assert [(one.priority, one.gpu_priority) for one in mapped.taskset] == [
         (5, 5), (4, None), (3, None), (2, None), (1, 6), (0, None), (0, None),
     ]  # fmt: skip
     assert "priorities 1 to 6" in remark
-    assert boosted.within(mapped, 24) == (mapped, "")
-    assert boosted.within(given, 5) == (given, "")
-    assert "priorities 1 to 5, and the file has more" in boosted.unable(given, 5)
-    assert boosted.unable(given, 0) == "the host cannot do it"
+    assert boosted.within_file(mapped, 24) == (mapped, "")
+    assert boosted.within_file(given, 5) == (given, "")
+    assert "priorities 1 to 5, and the file has more" in boosted.unable_here(given, 5)
+    assert boosted.unable_here(given, 0) == "the host cannot do it"
 
 
 def test_a_set_up_that_was_not_run_has_no_figures() -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from processes import StartHost
 
-from analysis.traces.trace import Trace, load
+from analysis.traces.trace import Trace, load_trace
 from pycontrol.link import stuck
 from pycontrol.link.control import ClientInfo, connect
 from pycontrol.link.events import Listener
-from pycontrol.observe.clients import table
+from pycontrol.observe.clients import clients_table
 from pycontrol.observe.watch.metrics import HostCollector, Naming
 
 NOBODY = 65534
@@ -81,9 +81,9 @@ def clients(host: Path, start: Start) -> dict[int, ClientInfo]:
 
 def test_the_owner_is_one_users_group(clients: dict[int, ClientInfo]) -> None:
     mine, also, other = clients.values()
-    owner = stuck.owner(clients.values(), mine.client, mine.pid, mine.comm, "llm")
+    owner = stuck.stuck_owner(clients.values(), mine.client, mine.pid, mine.comm, "llm")
     assert {*owner.names} == {mine.pid, also.pid}
-    owner = stuck.owner(clients.values(), other.client, other.pid, other.comm, "llm")
+    owner = stuck.stuck_owner(clients.values(), other.client, other.pid, other.comm, "llm")
     assert {*owner.names} == {other.pid}
 
 
@@ -123,8 +123,8 @@ def test_the_cure_of_an_owner_that_is_stuck_names_processes_of_its_user(clients:
 
 def test_clients_of_other_users_have_their_user_beside_them(host: Path, clients: dict[int, ClientInfo]) -> None:
     *mine, other = clients.values()
-    assert "nobody" in table([*mine, other])
-    assert " user " not in table(mine)
+    assert "nobody" in clients_table([*mine, other])
+    assert " user " not in clients_table(mine)
 
 
 def test_traces_have_the_user_of_each_group(host: Path, start: Start, tmp_path: Path) -> None:
@@ -132,5 +132,5 @@ def test_traces_have_the_user_of_each_group(host: Path, start: Start, tmp_path: 
         pids = [start(0), start(NOBODY)]
         trace = Trace({}, tuple(listener.events({pid: f"user{n}" for n, pid in enumerate(pids)})))
     trace.save(tmp_path / "run.json")
-    seen = {(one.task, one.group, one.user) for one in load(tmp_path / "run.json").events if one.group == "llm"}
+    seen = {(one.task, one.group, one.user) for one in load_trace(tmp_path / "run.json").events if one.group == "llm"}
     assert seen == {("user0", "llm", "0"), ("user1", "llm", str(NOBODY))}

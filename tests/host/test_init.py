@@ -21,7 +21,7 @@ from analysis import taskset
 from analysis.traces.trace import Event, Kind, Trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
-from pycontrol.act.run.first_file import Process, served, text_of
+from pycontrol.act.run.first_file import Process, served_by_process, text_of
 from pycontrol.machine.placement import fifo_permitted
 
 ME = os.getpid()
@@ -178,7 +178,7 @@ def test_a_process_that_served_several_tasks_one_at_a_time_is_a_thread(tmp_path:
 
     events = [*job("detect", 0, 5, 7), *job("watchdog", 5, 6, 7), *job("a", 0, 5, 8), *job("b", 4, 6, 8),
               *job("c", 1, 2, 9), *job("c", 3, 4, 9)]  # fmt: skip
-    found = served(Trace({}, tuple(sorted(events, key=lambda one: one.time))))
+    found = served_by_process(Trace({}, tuple(sorted(events, key=lambda one: one.time))))
     assert found == {7: ("detect", "watchdog")}
     text = text_of([Process(7, "node", ("/n",), (9,), (0,), 4, serves=found[7])], "segment", [])
     path = tmp_path / "first.toml"

@@ -213,7 +213,7 @@ def test_the_schema_is_one() -> None:
 
 @pytest.mark.parametrize("name", cli.LEAVES)
 def test_every_command_with_a_result_has_json(name: str) -> None:
-    options = {option for one in cli.find(name).params for option in one.opts}
+    options = {option for one in cli.find_command(name).params for option in one.opts}
     assert ("--json" in options) == (name not in WITHOUT)
     assert name in CALLS or name in WITHOUT or name.startswith(ELSEWHERE)
 

@@ -19,7 +19,7 @@ from analysis import taskset
 from analysis.answers import registry
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
-from analysis.traces.trace import Kind, load, preemptors
+from analysis.traces.trace import Kind, load_trace, preemptors
 from gpurt.enums import EventKind, Form
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.act.run import crew, launch
@@ -27,7 +27,7 @@ from pycontrol.act.run.confine import confine
 from pycontrol.act.run.emulator import Emulator
 from pycontrol.link.control import connect
 from pycontrol.machine import placement
-from pycontrol.observe.judge.check import against, compare, judged
+from pycontrol.observe.judge.check import compare_tasks, judged, why_no
 from pycontrol.observe.judge.finding import What
 from pycontrol.observe.judge.subject import beyond_the_bounds
 from pycontrol.observe.trace.task_report import GpuTimes, TaskReport
@@ -116,7 +116,7 @@ def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> Non
     }
     assert set(preemptors(trace.events)) == {index for index, kind in enumerate(kinds) if kind is Kind.PREEMPT}
     trace.save(tmp_path / "trace.json")
-    assert load(tmp_path / "trace.json") == trace
+    assert load_trace(tmp_path / "trace.json") == trace
 
 
 def test_without_segments_the_host_hears_of_none(write: Write, host: str) -> None:
@@ -135,7 +135,7 @@ def test_misses_are_counted(write: Write, host: str) -> None:
     late = URGENT.replace('period = "40ms"', 'period = "40ms"\ndeadline = "1ms"')
     file = write(late)
     run = launch.launch(file, crew.CrewOptions(0.3, host))
-    (line,) = compare(run.trace, file)
+    (line,) = compare_tasks(run.trace, file)
     assert line.misses == len(run.reports["urgent"].jobs) + run.reports["urgent"].unfinished > 0
     assert line.failed
 
@@ -219,7 +219,7 @@ def test_jobs_of_own_programs_are_seen(write: Write, host: str, tmp_path: Path) 
     command = f'command = ["{sys.executable}", "{tmp_path}/program.py"]\n'
     run = launch.launch(write(PLAIN, LOW + command), crew.CrewOptions(0.5, host, tell=True), progress)
     assert [event.job for event in run.trace.events if event.task == "low" and event.kind is Kind.START] == [0, 1, 2]
-    plain, low = compare(run.trace, write(PLAIN, LOW + command))
+    plain, low = compare_tasks(run.trace, write(PLAIN, LOW + command))
     assert (low.jobs, low.segments) == (3, 3)
     assert plain.jobs == len(run.reports["plain"].jobs)  # once, although it told of them too
 
@@ -271,7 +271,7 @@ def test_a_host_that_ends_takes_no_result_with_it(write: Write) -> None:
         run = launch.launch(file, crew.CrewOptions(0.3, str(emulator.socket)), progress)
     assert run.reports["plain"].jobs
     found = judged(run.trace, file)
-    assert "what the host did until the end is not known" in against(found)
+    assert "what the host did until the end is not known" in why_no(found)
 
 
 def test_slices_of_a_file_are_not_those_of_a_run_on_a_virtual_gpu(write: Write, host: str) -> None:
@@ -279,7 +279,7 @@ def test_slices_of_a_file_are_not_those_of_a_run_on_a_virtual_gpu(write: Write, 
     run = launch.launch(file, crew.CrewOptions(0.1, host, "timesliced", managed=False))
     assert any("slices and levels of the file are not set" in note for note in run.notes)
     why = "in the run TSGs had slices and levels of the host, not the file's"
-    assert beyond_the_bounds(run.trace, file, registry.find("supply-fp")) == why
+    assert beyond_the_bounds(run.trace, file, registry.find_test("supply-fp")) == why
 
 
 def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:

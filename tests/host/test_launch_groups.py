@@ -13,12 +13,12 @@ from processes import StartHost
 
 from analysis import taskset
 from analysis.answers.loading import analysable
-from analysis.traces.trace import load
+from analysis.traces.trace import load_trace
 from gpurt.errors import TasksetError
 from pycontrol.act.run import crew, launch, task_program
 from pycontrol.act.run.emulator import Emulator
 from pycontrol.link.events import Listener
-from pycontrol.machine.placement import place
+from pycontrol.machine.placement import place_cpus
 from pycontrol.observe.judge.check import judged
 from pycontrol.observe.judge.finding import What
 
@@ -70,7 +70,7 @@ def test_its_programs_and_stand_ins_join_and_have_the_highest_level_of_its_tasks
     assert seen == {("engine", "llm"), ("worker", "llm"), ("other", "")}
     assert levels == {40}
     run.trace.save(tmp_path / "run.json")
-    kept = {event.group for event in load(tmp_path / "run.json").events if event.task == "worker"}
+    kept = {event.group for event in load_trace(tmp_path / "run.json").events if event.task == "worker"}
     assert "llm" in kept
     assert not [one for one in judged(run.trace, file).findings if one.task == "worker" and one.what is What.PRIORITY]
 
@@ -82,7 +82,9 @@ def test_a_program_of_the_users_is_told_its_group(tmp_path: Path) -> None:
     file = taskset.load(path)
     with Emulator(file.taskset.platform) as host:
         options = crew.CrewOptions(1, str(host.socket), "segment")
-        with crew.Crew(file, options, place(file.taskset), False, tmp_path, task_program.find()) as made:
+        with crew.Crew(
+            file, options, place_cpus(file.taskset), False, tmp_path, task_program.find_task_program()
+        ) as made:
             made.start()
             eventually(told.exists)
     assert told.read_text() == "llm"

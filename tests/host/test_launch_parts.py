@@ -30,7 +30,7 @@ def cpu_task(name: str, cpu: int, priority: int, time_ns: int = MS, period: int 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return task_program.find()
+    return task_program.find_task_program()
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,20 +39,20 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 class TestPlacement:
     def test_same_numbers_where_the_machine_has_them(self) -> None:
-        where = placement.place(Taskset(Platform(4), (cpu_task("a", 1, 5), cpu_task("b", 3, 5))), {0, 1, 2, 3})
+        where = placement.place_cpus(Taskset(Platform(4), (cpu_task("a", 1, 5), cpu_task("b", 3, 5))), {0, 1, 2, 3})
         assert where.cpus == {1: 1, 3: 3}
         assert not where.folded
         assert where.notes() == []
 
     def test_other_numbers_are_not_folding(self) -> None:
-        where = placement.place(Taskset(Platform(9), (cpu_task("a", 1, 5), cpu_task("b", 8, 5))), {0, 1})
+        where = placement.place_cpus(Taskset(Platform(9), (cpu_task("a", 1, 5), cpu_task("b", 8, 5))), {0, 1})
         assert not where.folded
         assert sorted(where.cpus.values()) == [0, 1]
         assert "run as" in where.notes()[0]
 
     def test_folding_keeps_real_time_partitions_apart_where_it_can(self) -> None:
         tasks = (cpu_task("a", 1, 5), cpu_task("b", 2, 5), cpu_task("c", 4, 0), cpu_task("d", 5, 0))
-        where = placement.place(Taskset(Platform(6), tasks), {0, 1})
+        where = placement.place_cpus(Taskset(Platform(6), tasks), {0, 1})
         assert where.folded
         assert not where.shared
         assert where.cpus[1] != where.cpus[2]
@@ -60,7 +60,7 @@ class TestPlacement:
         assert "bounds are for the unfolded system" in where.notes()[0]
 
     def test_says_when_real_time_tasks_meet(self) -> None:
-        where = placement.place(Taskset(Platform(6), tuple(cpu_task(f"t{i}", i, 5) for i in range(3))), {0, 1})
+        where = placement.place_cpus(Taskset(Platform(6), tuple(cpu_task(f"t{i}", i, 5) for i in range(3))), {0, 1})
         assert where.shared
 
     @given(
@@ -68,7 +68,7 @@ class TestPlacement:
     )
     def test_every_cpu_has_a_place_and_none_is_left_idle(self, specs: list[tuple[int, int]], here: set[int]) -> None:
         tasks = tuple(cpu_task(f"t{i}", cpu, priority) for i, (cpu, priority) in enumerate(specs))
-        where = placement.place(Taskset(Platform(31), tasks), here)
+        where = placement.place_cpus(Taskset(Platform(31), tasks), here)
         assert set(where.cpus) == {task.cpu for task in tasks}
         assert len(set(where.cpus.values())) == min(len(where.cpus), len(here)) or set(where.cpus) <= here
         assert set(where.cpus.values()) <= here
@@ -120,7 +120,7 @@ class TestProgram:
             "--scale=0..100", "--seed=3", f"--cpu={cpu}", f"--report={path}",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        report = task_report.load(path)
+        report = task_report.load_report(path)
         assert report is not None
         assert report.complete
         assert (report.task, report.cpu, report.unfinished) == ("x", cpu, 0)
@@ -142,7 +142,7 @@ class TestProgram:
             assert task.stdout.readline() == b"ready\n"
             task.terminate()
             assert task.wait(PATIENCE) == 0
-        report = task_report.load(path)
+        report = task_report.load_report(path)
         assert report is not None
         assert report.complete
         assert len(report.jobs) < 100000
@@ -179,14 +179,14 @@ class TestProgram:
     def test_a_wrong_override_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(task_program.PROGRAM_VARIABLE, "/nonexistent/program")
         with pytest.raises(RuntimeFailure, match="not an executable"):
-            task_program.find()
+            task_program.find_task_program()
 
     def test_no_compiler(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(task_program.PROGRAM_VARIABLE, raising=False)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         monkeypatch.setenv("CC", "no-such-compiler")
         with pytest.raises(RuntimeFailure, match="there is no no-such-compiler"):
-            task_program.find()
+            task_program.find_task_program()
 
     def test_a_compiler_that_fails(self) -> None:
         script = "echo 'In file included' >&2; echo 'x.c:1: error: wrong' >&2; exit 1"
@@ -205,13 +205,13 @@ class TestProgram:
         monkeypatch.delenv(preload.LIBRARY_VARIABLE, raising=False)
         monkeypatch.setattr(preload, "ROOT", tmp_path)
         for said in (f"note: {preload.LIBRARY_NAME} is not compiled from these sources yet: 2 steps, once\n", ""):
-            assert preload.find().is_file()
+            assert preload.find_preload().is_file()
             assert capfd.readouterr() == ("", said)
 
     def test_arguments_name_every_segment(self) -> None:
         segments = (CpuSegment(Span(2, 1)), GpuSegment(Span.exactly(3), Span(5, 4)))
         task = Task("t", 0, 9, 100, 90, segments)
-        given = task_program.arguments(task, waiting=Waiting.BUSY, managed=False, scale=(0, 50), seed=4)
+        given = task_program.task_arguments(task, waiting=Waiting.BUSY, managed=False, scale=(0, 50), seed=4)
         assert "--segments=cpu:1ns..2ns,gpu:3ns+4ns..5ns" in given
         assert {"--waiting=busy", "--no-segments", "--scale=0..50", "--period=100ns", "--deadline=90ns"} <= set(given)
 
@@ -227,7 +227,7 @@ end 2 1
 
 class TestReport:
     def test_reads_everything(self) -> None:
-        report = task_report.parse(REPORT)
+        report = task_report.parse_report(REPORT)
         assert (report.task, report.pid, report.cpu, report.fifo, report.unfinished) == ("t", 7, 1, True, 1)
         assert report.notes == ("memory not locked: Cannot allocate memory",)
         assert [job.response for job in report.jobs] == [100, 90]
@@ -237,7 +237,7 @@ class TestReport:
     @given(st.integers(0, len(REPORT) - 1))
     def test_a_report_that_was_cut_off_is_not_complete(self, length: int) -> None:
         try:
-            report = task_report.parse(REPORT[:length])
+            report = task_report.parse_report(REPORT[:length])
         except ValueError:
             return
         assert not report.complete
@@ -246,17 +246,17 @@ class TestReport:
     @given(st.text(alphabet="gpurt-taskjobcend 0123456789\n", max_size=200))
     def test_garbage_is_refused(self, text: str) -> None:
         with pytest.raises(ValueError, match="report of gpurt-task"):
-            task_report.parse("gpurt-task 2\n" + text)
+            task_report.parse_report("gpurt-task 2\n" + text)
 
 
 class TestTrace:
     def test_cpu_time_of_the_more_urgent_is_taken_off(self) -> None:
         low, high = cpu_task("low", 1, 1), cpu_task("high", 1, 2)
         reports = {
-            "low": task_report.parse(
+            "low": task_report.parse_report(
                 "gpurt-task 2\ntask low pid 1 cpu 0 class fifo priority 1\njob 0 0 0 100 100 c 0 100\nend 1 0\n"
             ),
-            "high": task_report.parse(
+            "high": task_report.parse_report(
                 "gpurt-task 2\ntask high pid 2 cpu 0 class fifo priority 2\njob 0 40 40 60 20 c 40 60\nend 1 0\n"
             ),
         }
@@ -265,7 +265,7 @@ class TestTrace:
         assert spans == {("low", 0, 40), ("low", 60, 100), ("high", 40, 60)}
 
     def test_busy_waiting_keeps_the_cpu(self) -> None:
-        reports = {"t": task_report.parse(REPORT)}
+        reports = {"t": task_report.parse_report(REPORT)}
         task = cpu_task("t", 1, 5)
         busy = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": True}))
         suspended = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": False}))
@@ -289,7 +289,7 @@ class TestTrace:
             Event(40, Kind.END, "low"),
             Event(45, Kind.GONE, "other"),
         ]
-        assert run_trace.held(events, ["low", "other", "high", "top"]) == {
+        assert run_trace.held_gpu(events, ["low", "other", "high", "top"]) == {
             "low": [(10, 20), (30, 40)],
             "other": [(15, 20), (30, 45)],
             "high": [(20, 24), (27, 30)],
@@ -298,10 +298,10 @@ class TestTrace:
 
     def test_without_segments_all_tasks_share_until_one_is_alone(self) -> None:
         events = [Event(5, Kind.PREEMPT), Event(5, Kind.GRANT, "a"), Event(9, Kind.RESUME), Event(12, Kind.GONE, "b")]
-        assert run_trace.held(events, ["a", "b"]) == {"a": [(0, 5), (5, 12)], "b": [(0, 5), (9, 12)]}
+        assert run_trace.held_gpu(events, ["a", "b"]) == {"a": [(0, 5), (5, 12)], "b": [(0, 5), (9, 12)]}
 
     def test_assembled_trace_starts_at_the_common_start(self) -> None:
-        reports = {"t": task_report.parse(REPORT)}
+        reports = {"t": task_report.parse_report(REPORT)}
         tasks = [cpu_task("t", 1, 5)]
         trace = run_trace.assemble({"policy": "timesliced"}, tasks, reports, {"t": False}, [], (100, 900), {"t": 800},
                                    {"t": 5, "x-7": 4})  # fmt: skip

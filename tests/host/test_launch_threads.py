@@ -29,9 +29,9 @@ def reports(folder: Path, order: str, *tasks: str) -> dict[str, TaskReport]:
         name, *others = options.split()
         words += ["--also"] * (rank > 0)
         words += [f"--name={name}", f"--report={folder / name}", f"--rank={rank}", *others]
-    done = subprocess.run([task_program.find(), f"--order={order}", *words], timeout=PATIENCE, check=False)
+    done = subprocess.run([task_program.find_task_program(), f"--order={order}", *words], timeout=PATIENCE, check=False)
     assert done.returncode == 0
-    found = {path.name: task_report.load(path) for path in folder.iterdir()}
+    found = {path.name: task_report.load_report(path) for path in folder.iterdir()}
     return {name: report for name, report in found.items() if report is not None}
 
 

@@ -18,11 +18,11 @@ from processes import has, started
 
 from analysis import taskset
 from analysis.taskset import TasksetFile
-from analysis.traces.trace import CUT_OFF_TRACE, Kind, load
+from analysis.traces.trace import CUT_OFF_TRACE, Kind, load_trace
 from pycontrol.act.run import crew, launch
 from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
-from pycontrol.observe.judge.check import against, judged
+from pycontrol.observe.judge.check import judged, why_no
 
 SYSTEM = """[platform]
 cpus = 64
@@ -99,7 +99,7 @@ def test_a_task_that_is_killed_takes_no_others_result_with_it(file: TasksetFile,
     assert run.seconds < LONG
     found = judged(run.trace, file)
     assert next(line for line in found.lines if line.task == "urgent").jobs
-    assert against(found)
+    assert why_no(found)
     lost = [(event.task, event.detail) for event in run.trace.events if event.kind is Kind.LOST]
     assert ("plain", "it was killed and left no report, so that all its jobs are missing") in lost
     assert ("", "the run ended before its time: task plain: killed by SIGKILL") in lost
@@ -120,7 +120,7 @@ def test_a_host_that_goes_leaves_the_run_its_trace_and_its_table(
     assert not document["in_time"]
     assert document["tasks"]["urgent"]["jobs"]
     assert any("partial" in note for note in document["notes"])
-    assert load(trace).responses()["urgent"]
+    assert load_trace(trace).responses()["urgent"]
     assert not Path(f"{trace}.partial").exists()
 
 
@@ -129,14 +129,14 @@ def test_a_run_that_is_killed_itself_leaves_what_had_come(
 ) -> None:
     partial = tmp_path / "run.json.partial"
     run = gpurt(tmp_path, "run", "tasks.toml", "--duration", f"{LONG}s", "-o", "run.json", "--tell")
-    eventually(lambda: has(partial, Kind.END) and "urgent" in load(partial).responses())
+    eventually(lambda: has(partial, Kind.END) and "urgent" in load_trace(partial).responses())
     run.kill()
     ended(run)
-    found = load(partial)
+    found = load_trace(partial)
     assert found.responses()["urgent"]
     assert found.events[-1].detail == CUT_OFF_TRACE
     assert not (tmp_path / "run.json").exists()
-    assert against(judged(found, file))
+    assert why_no(judged(found, file))
 
 
 def busy(folder: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_recording_that_is_killed_leaves_what_had_come(host: subprocess.Popen[
     eventually(lambda: has(partial, Kind.END))
     trace.kill()
     ended(trace)
-    told = [event.kind for event in load(partial).events if event.kind is not Kind.COMMIT]
+    told = [event.kind for event in load_trace(partial).events if event.kind is not Kind.COMMIT]
     assert told[:2] == [Kind.BEGIN, Kind.GRANT]
 
 

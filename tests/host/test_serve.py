@@ -30,7 +30,7 @@ def serve(command: str, socket: Path, descriptor: str, *passed: int) -> subproce
 
 @pytest.mark.parametrize("command", ["emulate", "serve"])
 def test_options_without_a_word_are_the_limits_of_users(command: str) -> None:
-    defaults = {one.name: one.default for one in cli.find(command).params}
+    defaults = {one.name: one.default for one in cli.find_command(command).params}
     connections, calls, memory = (defaults[f"user_{name}"] for name in ("connections", "calls", "memory"))
     assert UserLimits(connections, calls, memory << 20) == UserLimits()
 

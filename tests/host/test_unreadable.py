@@ -81,7 +81,7 @@ def test_ancestors_go_on_above_a_parent_that_ends_meanwhile(monkeypatch: pytest.
             parents[30] = 10
         return line.format(pid, parents[pid], pid * 7).encode() if pid in parents else None
 
-    monkeypatch.setattr(procs, "read", read)
+    monkeypatch.setattr(procs, "read_proc", read)
     assert list(procs.ancestry(30)) == [(30, 210), (10, 70)]
 
 

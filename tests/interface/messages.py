@@ -18,8 +18,8 @@ from pycontrol.link.netlink import (
     NUMBERS,
     Value,
     done_verdict,
+    error_verdict,
     split,
-    verdict,
 )
 from pycontrol.readable import readable
 
@@ -60,7 +60,7 @@ def ask(
             for kind, got, sequence, data in split(transport.receive()):
                 assert sequence == SEQUENCE
                 if kind == NLMSG_ERROR:
-                    return verdict(got, data)
+                    return error_verdict(got, data)
                 if kind == NLMSG_DONE:
                     return done_verdict(data)
     finally:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.masks.hsa_text import MaskTextError, RocrLimits, parse_hsa, write
+from analysis.masks.hsa_text import MaskTextError, RocrLimits, parse_hsa, write_masks
 
 TAKEN: list[tuple[str, dict[int, int]]] = [
     ("0:0xff", {0: 0xFF}),
@@ -61,13 +61,13 @@ def test_what_this_machine_makes_a_mistake(text: str, number: int, word: str) ->
 
 @given(st.dictionaries(st.integers(0, 255), st.integers(1, 2**1024 - 1), min_size=1, max_size=6))
 def test_what_is_written_is_read(masks: dict[int, int]) -> None:
-    assert parse_hsa(write(masks)) == masks
+    assert parse_hsa(write_masks(masks)) == masks
 
 
 @pytest.mark.parametrize("masks", [{0: 0}, {0: 1 << 1024}, {0: -1}, {256: 1}, {-1: 1}])
 def test_what_cannot_be_written(masks: dict[int, int]) -> None:
     with pytest.raises(ValueError, match="cannot be written"):
-        write(masks)
+        write_masks(masks)
 
 
 @given(st.text(alphabet="0123456789abxX,-:; \t", max_size=40))

@@ -15,7 +15,7 @@ from analysis.masks.mapping import (
     half_pairs,
     parse_mask,
     parse_release,
-    places,
+    register_places,
     registers,
     words,
 )
@@ -28,12 +28,12 @@ OLD = (5, 14)
 @pytest.mark.parametrize("release", [OLD, (5, 15), LATEST])
 def test_every_fourth_bit_is_on_one_engine(release: tuple[int, int]) -> None:
     """Figure 8 of the paper."""
-    assert places(VII, release) == tuple((Unit(0, bit % 4, 0, bit // 4),) for bit in range(60))
+    assert register_places(VII, release) == tuple((Unit(0, bit % 4, 0, bit // 4),) for bit in range(60))
 
 
 def test_pairs_and_two_arrays() -> None:
     """gfx1030: pair p is on engine p % 4, array p / 4 % 2, CUs 2 (p / 8) and the next."""
-    for bit, both in enumerate(places(NAVI)):
+    for bit, both in enumerate(register_places(NAVI)):
         pair = bit // 2
         engine, array, index = pair % 4, pair // 4 % 2, 2 * (pair // 8)
         assert both == (Unit(0, engine, array, index), Unit(0, engine, array, index + 1))
@@ -53,15 +53,15 @@ def test_bits_are_dealt_to_the_xccs_first() -> None:
     """MI300X: bit i is on XCC i % 8; then, as on one XCC, engine by engine while all engines have that CU."""
     for bit in range(8 * 36):
         rest = bit // 8
-        assert places(MI300X)[bit] == (Unit(bit % 8, rest % 4, 0, rest // 4),)
-    assert {units[0].engine for units in places(MI300X)[8 * 36 :]} == {0, 1}
+        assert register_places(MI300X)[bit] == (Unit(bit % 8, rest % 4, 0, rest // 4),)
+    assert {units[0].engine for units in register_places(MI300X)[8 * 36 :]} == {0, 1}
 
 
 @pytest.mark.parametrize("chip", CHIPS.values(), ids=CHIPS)
 def test_all_bits_together_are_all_units(chip: Topology) -> None:
     full = (1 << chip.units) - 1
-    assert len(places(chip)) == chip.units == len(enabled(full, chip))
-    assert all(exists(chip, unit) for units in places(chip) for unit in units)
+    assert len(register_places(chip)) == chip.units == len(enabled(full, chip))
+    assert all(exists(chip, unit) for units in register_places(chip) for unit in units)
     assert enabled(full << chip.units, chip) == frozenset()
     assert sum(word.bit_count() for xcc in registers(full, chip) for word in xcc) == chip.units
 

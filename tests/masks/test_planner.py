@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from analysis.masks import planner
 from analysis.masks.effect import effect
 from analysis.masks.lint import Masked, lint
-from analysis.masks.planner import Impossible, Plan, Want, plan_masks, sizes
+from analysis.masks.planner import Impossible, Plan, Want, mask_sizes, plan_masks
 from analysis.masks.topology import CHIPS, Topology
 
 VII = CHIPS["radeon-vii"]
@@ -212,4 +212,4 @@ def test_sizes_are_those_of_one_partition(name: str) -> None:
         except Impossible:
             continue
         found.append(units)
-    assert sizes(chip) == tuple(found)
+    assert mask_sizes(chip) == tuple(found)

@@ -21,7 +21,7 @@ from gpurt.enums import Cap, Policy, Tier
 from pycontrol.host.endpoint import Access
 from pycontrol.host.gpu import Facts, Gpu, GpuClient, Owner, Tell
 from pycontrol.host.groups import Seat
-from pycontrol.host.serve import Config, run
+from pycontrol.host.serve import Config, run_host
 
 
 class PatchedGpu(Gpu):
@@ -77,7 +77,7 @@ def main(path: str, fake: str, devices: str, ready: str) -> None:
     def make(tell: Tell) -> list[Gpu]:
         return [PatchedGpu(index, one, Path(fake), tell) for index, one in enumerate(devices.split(","))]
 
-    run(Config(Path(path), Access(0o666), "patched GPUs", make, ready_fd=int(ready), quiet=True))
+    run_host(Config(Path(path), Access(0o666), "patched GPUs", make, ready_fd=int(ready), quiet=True))
 
 
 if __name__ == "__main__":

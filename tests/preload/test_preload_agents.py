@@ -22,7 +22,7 @@ from pycontrol.link.control import Control
 from pycontrol.link.control import connect as control
 from pycontrol.machine.procs import threads
 from pycontrol.observe.doctor import Status, _host_cpu
-from pycontrol.observe.host_cpu import running
+from pycontrol.observe.host_cpu import scheduled_now
 from pycontrol.readable import readable
 
 FAMILIES = ["nvidia", "nvgpu", "hip"]
@@ -403,6 +403,6 @@ def test_doctor_sees_real_time_threads_that_the_host_cannot_be_above(
     program = start()
     assert depth(program) == 0
     (finding,) = _host_cpu(str(served.path))
-    real_time = [one for tid in threads(program.pid) if (one := running(program.pid, tid)) and one.priority]
+    real_time = [one for tid in threads(program.pid) if (one := scheduled_now(program.pid, tid)) and one.priority]
     assert finding.status is (Status.WARN if real_time else Status.OK)
     assert f"of process {program.pid}" in finding.text or not real_time

@@ -54,7 +54,7 @@ def test_each_form_gets_what_it_is_given(cuda: Path, strict: Path, built: Path) 
     said = done.stdout.splitlines()
     assert [line for line in said if not line.startswith(("symbol ", "form "))] == []
     assert done.returncode == 0, done.stderr
-    table = wrappers.parse((ROOT / "userlib/preload/cuda.table").read_text())
+    table = wrappers.parse_wrappers((ROOT / "userlib/preload/cuda.table").read_text())
     headers = read(cuda / "include")
     symbols = {row.symbol + ending for row in table.rows for ending in ("", row.threads)}
     assert {line.split()[1] for line in said if line.startswith("symbol ")} == symbols & set(headers.symbols)
@@ -89,7 +89,7 @@ def test_the_table_knows_what_the_real_runtime_looks_up(cuda: Path, strict: Path
     version, devices = done.stdout.splitlines()
     assert version.split()[0] == "0", done.stderr
     assert int(devices) == CUDA_ERROR_NOT_FOUND
-    table = wrappers.parse((ROOT / "userlib/preload/cuda.table").read_text())
+    table = wrappers.parse_wrappers((ROOT / "userlib/preload/cuda.table").read_text())
     wrapped, declared = {row.name for row in table.rows}, read(cuda / "include").names()
     looked_up = [line.rsplit(" ", 2) for line in asked.read_text().splitlines()]
     assert len({name for name, _, _ in looked_up} & wrapped) > 60

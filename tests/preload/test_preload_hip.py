@@ -22,7 +22,7 @@ TABLE = ROOT / "userlib/preload/hip.table"
 
 @pytest.fixture(scope="module")
 def table() -> wrappers.Table:
-    return wrappers.parse(TABLE.read_text())
+    return wrappers.parse_wrappers(TABLE.read_text())
 
 
 def symbols(table: wrappers.Table) -> dict[str, str]:

@@ -18,7 +18,7 @@ IN_A_REGISTER = {"CUmemLocation_v1": "Q"}
 
 @pytest.fixture(scope="module")
 def table() -> wrappers.Table:
-    return wrappers.parse(TABLE.read_text())
+    return wrappers.parse_wrappers(TABLE.read_text())
 
 
 @pytest.fixture(scope="module", params=[*RUNTIMES, "machine"])
@@ -104,13 +104,13 @@ def test_what_a_newer_header_has_is_seen(declared: str, what: str, tmp_path: Pat
 )
 def test_mistakes_in_a_table(line: str, what: str) -> None:
     with pytest.raises(wrappers.Mistake, match=what):
-        wrappers.parse(line)
+        wrappers.parse_wrappers(line)
 
 
 def test_a_form_ends_where_the_next_begins() -> None:
-    table = wrappers.parse("newest 13050\ncuA 10000 - ptsz work P stream\ncuA 10010 _v2 ptsz work P I stream\n"
+    table = wrappers.parse_wrappers("newest 13050\ncuA 10000 - ptsz work P stream\ncuA 10010 _v2 ptsz work P I stream\n"
                            "cuB 2000 - - wait-event event")  # fmt: skip
-    entries = [line.strip() for line in wrappers.generate(table) if "ENTRY" in line]
+    entries = [line.strip() for line in wrappers.generate_wrappers(table) if "ENTRY" in line]
     assert entries == [
         'ENTRY_OF(cuA, "cuA", false, 10000, 10010),', 'ENTRY_OF(cuA_ptsz, "cuA", true, 10000, 10010),',
         'ENTRY_OF(cuA_v2, "cuA", false, 10010, 13051),', 'ENTRY_OF(cuA_v2_ptsz, "cuA", true, 10010, 13051),',

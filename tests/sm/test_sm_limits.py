@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sm_build import HERE, PATIENCE, compiler, run
 
-from pycontrol.measure.smcheck.limits import SMS, room
+from pycontrol.measure.smcheck.limits import SMS, room_of_blocks
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def fitting(calculator: Path, lines: list[tuple[object, ...]]) -> list[str]:
 
 @pytest.mark.parametrize("capability", SMS)
 def test_two_blocks_fit_at_the_limits_and_no_more(calculator: Path, capability: str) -> None:
-    there = room(f"sm_{capability}")
+    there = room_of_blocks(f"sm_{capability}")
     threads, registers, shared = there.threads, there.registers, there.shared
     sm = (capability[:-1], capability[-1], 2 * threads, SMS[capability][1] * 1024)
     cases = [(threads, registers, shared), (threads, registers + 1, shared), (threads, registers, shared + 1)]

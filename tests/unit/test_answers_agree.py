@@ -18,7 +18,7 @@ from calls import Gpurt, caller, everywhere
 from fit_cases import FILES, HOSTS, Fake, with_commands
 
 from analysis.taskset import parse
-from analysis.traces.trace import HOST, Event, Kind, Trace, load
+from analysis.traces.trace import HOST, Event, Kind, Trace, load_trace
 from gpurt.enums import Policy
 from pycontrol.act.run import launch
 from pycontrol.link.control import connect
@@ -127,10 +127,10 @@ class OnHost(Commands):
         self.loaded, recorded = parse(file, text), file.with_name("simulated.json")
         self("simulate", file, "--runs", 1, "-o", recorded)
         if recorded.exists():
-            self.trace = load(recorded)
+            self.trace = load_trace(recorded)
         everywhere(patch, fit.ask, lambda control, file, policy=None: known)
         everywhere(patch, connect, lambda *_: Fake(known))
-        everywhere(patch, placement.place, partial(placement.place, available=range(4)))
+        everywhere(patch, placement.place_cpus, partial(placement.place_cpus, available=range(4)))
         patch.setattr(launch, "launch", lambda file, options, progress, partial: self._run(options))
         self.spoil: Callable[[Trace], Trace] = lambda trace: trace
 
@@ -138,7 +138,7 @@ class OnHost(Commands):
         scheduling = placement.FIFO if self.known.fifo else placement.DEFAULT_CLASS
         meta = {"policy": options.policy, HOST: options.host, "scheduling": scheduling}
         trace = self.spoil(replace(self.trace, meta={**self.trace.meta, **meta}))
-        return launch.Run(placement.place(self.loaded.taskset), self.known.fifo, (), {}, 3.0, 0, trace)
+        return launch.Run(placement.place_cpus(self.loaded.taskset), self.known.fifo, (), {}, 3.0, 0, trace)
 
     def answers(self, *commands: str) -> dict[str, tuple[bool, list[dict[str, Any]]]]:
         """By command, whether it says yes and what it objects to; without those that refuse the file or the run."""

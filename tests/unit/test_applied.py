@@ -59,7 +59,7 @@ PRIORITIES = {FIRST: 40, SECOND: 41}
 def test_all_is_set(board: Board) -> None:
     host = Host()
     with SchedNode(board.call) as node:
-        applied.apply(host, host.clients(), PRIORITIES, WANTED, node)
+        applied.apply_settings(host, host.clients(), PRIORITIES, WANTED, node)
     assert host.of == {(FIRST, 0): 40, (FIRST, 1): 40, (SECOND, 0): 41, (ME, 0): None}
     assert board.state()[:3] == [(5_000, 2), (5_000, 2), (2_000, 0)]
 
@@ -69,7 +69,7 @@ def test_a_priority_that_is_refused(board: Board, wrong: int) -> None:
     host = Host()
     before, state, host.wrong = dict(host.of), board.state(), wrong
     with SchedNode(board.call) as node, pytest.raises(RefusedError, match=r"^the host refuses$"):
-        applied.apply(host, host.clients(), PRIORITIES, WANTED, node)
+        applied.apply_settings(host, host.clients(), PRIORITIES, WANTED, node)
     assert (host.of, board.state()) == (before, state)
 
 
@@ -79,7 +79,7 @@ def test_a_node_that_refuses_at_any_step(board: Board, call: str) -> None:
     before, state = dict(host.of), board.state()
     board.fails = lambda step: errno.EIO if board.steps[step] == call and board.steps.count(call) == 1 else 0
     with SchedNode(board.call) as node, pytest.raises(RefusedError, match="the driver"):
-        applied.apply(host, host.clients(), PRIORITIES, WANTED, node)
+        applied.apply_settings(host, host.clients(), PRIORITIES, WANTED, node)
     assert (host.of, board.state()) == (before, state)
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_put_back_is_named() -> None:
     host = Host()
     host.wrong, host.for_good = 2, True
     with pytest.raises(RefusedError, match=f"the host refuses; not put back: the priority of process {ME}$"):
-        applied.apply(host, host.clients(), {ME: 40, SECOND: 41}, [], None)
+        applied.apply_settings(host, host.clients(), {ME: 40, SECOND: 41}, [], None)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2, 3, 4])
@@ -98,11 +98,11 @@ def test_who_has_joined_a_group_stays_there_which_is_told(wrong: int) -> None:
     before, host.wrong = dict(host.of), wrong
     groups = {FIRST: "a", SECOND: "a"}
     if not wrong:
-        applied.apply(host, host.clients(), PRIORITIES, [], None, groups=groups)
+        applied.apply_settings(host, host.clients(), PRIORITIES, [], None, groups=groups)
         assert host.groups == groups
         return
     with pytest.raises(RefusedError) as refused:
-        applied.apply(host, host.clients(), PRIORITIES, [], None, groups=groups)
+        applied.apply_settings(host, host.clients(), PRIORITIES, [], None, groups=groups)
     one, both = f"process {FIRST} stays in its group", f"processes {FIRST} and {SECOND} stay in their groups"
     kept = [f"; not put back: {one}", f"; not put back: {both}"][wrong > 2] if wrong > 1 else ""
     assert str(refused.value) == f"the host refuses{kept}"

@@ -46,12 +46,12 @@ class Reader(NamedTuple):
 
 def arguments(name: str) -> list[str]:
     """The names of the arguments that are files; `run` has a command in the same place."""
-    return [one.name or "" for one in cli.find(name).params if isinstance(one, click.Argument)
+    return [one.name or "" for one in cli.find_command(name).params if isinstance(one, click.Argument)
             and (isinstance(one.type, click.Path) or (one.metavar or "").startswith("FILE"))]  # fmt: skip
 
 
 def option(name: str, flag: str) -> bool:
-    return any(flag in one.opts for one in cli.find(name).params)
+    return any(flag in one.opts for one in cli.find_command(name).params)
 
 
 #: Groups that have tests of their own: test_cli_energy.py, test_cli_energy_fit.py, test_cli_mask.py.

@@ -32,7 +32,6 @@ EXAMPLE2 = str(ROOT / "examples/example2.toml")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gpurt:
     """Runs the command in this process: exit code, stdout, stderr."""
@@ -69,7 +68,7 @@ def test_every_command_has_examples_and_exit_codes(gpurt: Gpurt, name: str) -> N
 def test_help_lists_the_exit_codes(gpurt: Gpurt, name: str) -> None:
     """Those of every command; of commands with files also 3, of those that ask a host also 4."""
     listed = exit_codes(gpurt, name)
-    command = cli.find(name)
+    command = cli.find_command(name)
     files = any(isinstance(one.type, click.Path) and one.name != "path" for one in command.params)
     asks = "device" in inspect.signature(inspect.unwrap(command.callback or print)).parameters
     hosts = asks and name not in ("doctor", "report")  # which say that there is none
@@ -82,7 +81,7 @@ def test_man_pages_are_those_of_the_commands(tmp_path: Path) -> None:
     pages = {path.stem: path.read_text(encoding="utf-8").replace("\\-", "-") for path in tmp_path.iterdir()}
     assert pages.keys() == {"gpurt"} | {f"gpurt-{name.replace(' ', '-')}" for name, _ in paths()}
     for name in commands():
-        for option in (one for known in cli.find(name).params for one in known.opts if one.startswith("--")):
+        for option in (one for known in cli.find_command(name).params for one in known.opts if one.startswith("--")):
             assert option in pages[f"gpurt-{name.replace(' ', '-')}"], (name, option)
 
 
@@ -101,7 +100,7 @@ def test_help_and_version_are_quick_to_import() -> None:
 def test_a_user_s_own_package_named_analysis_is_not_taken_for_ours(tmp_path: Path) -> None:
     """ROS workspaces set PYTHONPATH for every program."""
     (tmp_path / "analysis").mkdir()
-    (tmp_path / "analysis/__init__.py").write_text("raise RuntimeError('the user\'s own')\n")
+    (tmp_path / "analysis/__init__.py").write_text("raise RuntimeError('the user's own')\n")
     command = [sys.executable, "-c", "from pycontrol.start import main; main()", "analyze", MINIMAL]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
@@ -122,7 +121,7 @@ def test_analyze_prints_what_the_registry_says(gpurt: Gpurt) -> None:
     code, out, _ = gpurt("analyze", CASE_STUDY, "--json", "--test", "gcaps-busy")
     assert code == 1  # its tasks suspend
     (test,) = json.loads(out)["tests"]
-    result = registry.find("gcaps-busy").run(load(CASE_STUDY).taskset)
+    result = registry.find_test("gcaps-busy").run(load(CASE_STUDY).taskset)
     for task, entry in test["tasks"].items():
         assert entry["wcrt_ns"] == result.wcrt(task)
         if entry["terms"]:
@@ -189,7 +188,7 @@ def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
 
 
 def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> None:
-    from analysis.traces.trace import Event, Kind, Trace, load
+    from analysis.traces.trace import Event, Kind, Trace, load_trace
 
     trace = tmp_path / "bad.json"
     Trace({"policy": "segment"}, (Event(31_000_000, Kind.COMPLETE, "camera", 1, 31_000_000),)).save(trace)
@@ -201,7 +200,7 @@ def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> 
     assert code == 1
     assert "ABOVE ITS BOUND" in out
     assert "`gpurt doctor`" in err
-    Trace({"clock": "virtual"}, load(trace).events).save(trace)  # no machine delays a simulated task
+    Trace({"clock": "virtual"}, load_trace(trace).events).save(trace)  # no machine delays a simulated task
     assert "late" not in gpurt("trace", "check", str(trace), MINIMAL)[2]
 
 
@@ -621,7 +620,7 @@ def test_a_bug_shows_where_it_is_if_the_user_asks(
     try:
         raise LookupError("odd")
     except LookupError as error:
-        said = cli.explain(error)
+        said = cli.explain_error(error)
     assert "LookupError: odd; this is a bug" in said.lines[0]
     assert ("test_cli.py" in capsys.readouterr().err) is shown
 

@@ -142,7 +142,7 @@ class Stalling:
 
 def test_the_programs_time_begins_with_the_window(run: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
     """The window is late if the sensor is."""
-    monkeypatch.setattr(find, "chosen", lambda names: [Stalling()])
+    monkeypatch.setattr(find, "chosen_sensors", lambda names: [Stalling()])
     words = ["energy", "--interval", "1ms", "--discard", "100ms", "--json"]
     (one,) = document(run(*words, "--", "sleep", "0.6")[1], "energy")["rounds"]
     assert one["program_ns"] <= one["sensors"][0]["time_ns"] + 10**6
@@ -221,7 +221,7 @@ class Leaving:
 
 def test_a_sensor_that_vanishes_between_rounds(run: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "powers.csv"
-    monkeypatch.setattr(find, "chosen", lambda names: [Leaving(out)])
+    monkeypatch.setattr(find, "chosen_sensors", lambda names: [Leaving(out)])
     words = ["--interval", "1ms", "--rounds", "3", "-o", out, "--json", "--", "sleep", "0.04"]
     code, text, _ = run("energy", *words)
     found = document(text, "energy")

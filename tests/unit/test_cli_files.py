@@ -77,7 +77,7 @@ APART = ("plan energy", "plan masks", "measure powers")
 
 def test_the_readers_are_all_of_them() -> None:
     def reads(name: str) -> bool:
-        command = cli.find(name)
+        command = cli.find_command(name)
         return any(type(one.type).__name__ == "Path" and one.param_type_name == "argument" for one in command.params)
 
     found = {name for name in cli.LEAVES if reads(name) and not name.startswith(APART)}

@@ -19,7 +19,7 @@ from analysis.partition import inside
 from analysis.partition.variants import HEURISTICS
 from analysis.taskset import load
 from pycontrol.act.plan import division as commands
-from pycontrol.act.plan.admission import standing
+from pycontrol.act.plan.admission import standing_places
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/partitions.toml"
@@ -491,5 +491,5 @@ def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpu
     written = load(out).taskset
     why = answer(written).why
     assert "no bound below the deadline" in why
-    assert standing(written, why) == ""
-    assert standing(replace(written, partitions=()), why) == why
+    assert standing_places(written, why) == ""
+    assert standing_places(replace(written, partitions=()), why) == why

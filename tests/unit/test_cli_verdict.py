@@ -183,7 +183,7 @@ def test_choose_proposes_what_a_file_can_state(write: Write) -> None:
     for statement in ("cpus = 1", "cpus = 1\nthread_cpu = 0"):
         proposed = {choice.test for choice in choices(load(write(SPINNER.replace("cpus = 1", statement))).taskset)}
         assert ("thesis-kthread-busy" in proposed) == ("thread_cpu" in statement)
-        assert all(stated(registry.find(name)) for name in proposed)
+        assert all(stated(registry.find_test(name)) for name in proposed)
 
 
 def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Write) -> None:
@@ -285,7 +285,7 @@ def test_assign_promises_nothing_where_threads_spin_for_longer_than_hosts_let_th
         text += 'segments = [{ misc = "1ms", gpu = "2ms" }]\n'
         text += "" if own else f'gpu_priority = {at + 1}\n' + ('deadline = "22ms"\n' if not at else "")
     path = write(text)
-    assert registry.find("boosted-busy").run(load(path).taskset).schedulable == own
+    assert registry.find_test("boosted-busy").run(load(path).taskset).schedulable == own
     assigning = ["plan priorities"], ["plan priorities", "--test", "boosted-busy"]
     for asked in (*assigning, ["analyze", "--test", "boosted-busy+gpu-priority"]):
         code, out, _ = gpurt(*asked, path, "--json")

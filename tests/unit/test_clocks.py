@@ -16,14 +16,14 @@ from analysis.taskset import TasksetFile
 from analysis.taskset.clocks import Clocks
 from analysis.traces.trace import HOST, Trace
 from gpurt.errors import TasksetError
-from pycontrol.machine.clocks import Clock, MachineClocks, distinct, look
+from pycontrol.machine.clocks import Clock, MachineClocks, distinct_looks, look
 from pycontrol.measure.clocks import Measured
 from pycontrol.observe.doctor import Status, examine
 from pycontrol.observe.fit import fit
-from pycontrol.observe.fit.trace import joined
+from pycontrol.observe.fit.trace import joined_looks
 from pycontrol.observe.judge.finding import What
 from pycontrol.observe.judge.judge import Judge
-from pycontrol.observe.report.assumptions import Evidence, Support, judged
+from pycontrol.observe.report.assumptions import Evidence, Support, judged_assumptions
 from pycontrol.observe.watch import watch
 
 MHZ = 1_000_000
@@ -222,10 +222,10 @@ def test_a_trace_keeps_all_looks_and_one_that_differed_speaks_against_it(tmp_pat
     good = look(tree(tmp_path, JETSON))
     slow = look(tree(tmp_path, devfreq(least=600, most=600)))
     hot = replace(good, temperature=70)
-    seen = joined(joined(host(REAL, clocks=[good]), host(REAL, clocks=[slow])), host(REAL, clocks=[hot]))
+    seen = joined_looks(joined_looks(host(REAL, clocks=[good]), host(REAL, clocks=[slow])), host(REAL, clocks=[hot]))
     assert [one.temperature for one in seen.clocks] == [70, 60]
     kept = fit.of_trace(Trace({HOST: fit.saved(seen)}, (), {}, 0), file())
-    assert tuple(kept.clocks) == distinct([hot, slow])
+    assert tuple(kept.clocks) == distinct_looks([hot, slow])
     assert "held at 600MHz" in fit.against(one for one in fit.objections(file(), kept) if one.code is fit.Code.CLOCKS)
 
 
@@ -254,7 +254,7 @@ def test_a_watch_tells_of_clocks_that_change(monkeypatch: pytest.MonkeyPatch, tm
 def test_the_report_says_how_far_clocks_were_checked(tmp_path: Path) -> None:
     def about(loaded: TasksetFile, seen: list[MachineClocks]) -> tuple[Support, str]:
         objections = fit.objections(loaded, host(REAL, clocks=seen))
-        rows = judged(Evidence(loaded, None, objections=objections, clocks=seen))
+        rows = judged_assumptions(Evidence(loaded, None, objections=objections, clocks=seen))
         return next((one.support, one.text) for one in rows if one.assumption.startswith("Clocks"))
 
     seen = look(tree(tmp_path, JETSON))

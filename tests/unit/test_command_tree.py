@@ -63,7 +63,7 @@ def test_a_glance_suffices() -> None:
 
 def options() -> Iterator[tuple[str, click.Option, str]]:
     for path in cli.LEAVES:
-        for one in cli.find(path).params:
+        for one in cli.find_command(path).params:
             if isinstance(one, click.Option):
                 yield from ((name, one, path) for name in one.opts)
 
@@ -82,7 +82,7 @@ def test_an_option_means_one_thing_in_every_command() -> None:
 def test_every_command_has_the_common_options() -> None:
     common = {name for one in COMMON for name in (*one.opts, *one.secondary_opts)}
     for path in cli.LEAVES:
-        command = cli.find(path)
+        command = cli.find_command(path)
         assert isinstance(command, Subcommand)
         assert not common & {name for one in command.params for name in one.opts}, path
         every = command.get_params(click.Context(command))

@@ -33,7 +33,7 @@ def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A Radeon VII under Linux 6.1; no MPS; a preload library."""
     monkeypatch.setattr(topology, "SYSFS", write(tmp_path / "kfd", None, values("radeon-vii")))
     monkeypatch.setattr(mps, "PIPES", str(tmp_path))
-    monkeypatch.setattr(preload, "find", lambda: Path("/lib/preload.so"))
+    monkeypatch.setattr(preload, "find_preload", lambda: Path("/lib/preload.so"))
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "", "6.1.0-13-amd64", "", "x86_64")))
 
@@ -48,7 +48,9 @@ def test_processes_are_found_by_the_partition_in_their_environment() -> None:
         first, second, third, last = (process.pid for process in started)
         clients = [replace(CLIENT, pid=pid, comm=f"p{pid}") for pid in (third, first, last, second, first, 0)]
         expected = {"b": {first: f"p{first}", third: f"p{third}"}, "a": {second: f"p{second}"}}
-        eventually(lambda: placed.partitions(clients) == expected)  # the environment is there soon after the program
+        eventually(
+            lambda: placed.clients_by_partition(clients) == expected
+        )  # the environment is there soon after the program
 
 
 def confined(
@@ -200,7 +202,7 @@ def test_green_contexts_and_instances(tmp_path: Path) -> None:
 
 def test_a_domain_is_the_preload_librarys_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a virtual GPU nothing is set, and a remark says so; what the environment has is never silently replaced."""
-    monkeypatch.setattr("pycontrol.act.run.preload.find", lambda: Path("/somewhere/library.so"))
+    monkeypatch.setattr("pycontrol.act.run.preload.find_preload", lambda: Path("/somewhere/library.so"))
     domain = 'domain = "vision"\nslice = "5ms"'
     found = confined(tmp_path, domain)
     assert found.domains == {"vision": 5_000_000}
@@ -261,9 +263,7 @@ def test_what_cannot_be_given_is_said(tmp_path: Path) -> None:
     path.write_text(HEAD.format(3, "") + own)
     found = confine(load(path), False, {})
     assert found.environments == {"t": {}, "u": {}}
-    assert found.notes == (
-        "partitions have 4 units and the GPU 3: no program is told which SMs are its own",
-    )
+    assert found.notes == ("partitions have 4 units and the GPU 3: no program is told which SMs are its own",)
     with pytest.raises(UsageError, match="GPURT_SM_COUNT is set: unset it"):
         confined(tmp_path, "", GPURT_SM_COUNT="1")
 

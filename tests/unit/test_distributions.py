@@ -9,7 +9,7 @@ from gpurt._gpurt import lib
 
 pytest.importorskip("prometheus_client", reason="needs prometheus-client: scripts/setup --with-tests")
 from pycontrol.link.control import Durations
-from pycontrol.observe.watch.distributions import ResponseCollector, of_host
+from pycontrol.observe.watch.distributions import ResponseCollector, host_distributions
 
 NS = 10**9
 
@@ -19,7 +19,7 @@ def test_a_count_of_another_moment_is_not_told(count: int) -> None:
     """The module is asked while it counts; Prometheus takes no histogram whose buckets do not add up."""
     buckets = [0] * lib.GPURT_HIST_BUCKETS
     buckets[lib.gpurt_hist_bucket(50_000)] = 3
-    family = of_host("seconds", "", "", [(Durations(0, count, 50_000, 150_000, 50_000, tuple(buckets)), "")])
+    family = host_distributions("seconds", "", "", [(Durations(0, count, 50_000, 150_000, 50_000, tuple(buckets)), "")])
     counts = [one.value for one in family.samples if one.name.endswith(("_bucket", "_count"))]
     assert counts == sorted(counts)
     assert counts[-1] == 3

@@ -323,8 +323,8 @@ def test_findings_before_a_suspend_are_also_told_at_once(
 ) -> None:
     """Not every machine wakes up.  What standard output has stays JSON."""
     one = Diagnosis("it", Status.OK, "all is well")
-    monkeypatch.setattr("pycontrol.commands.board.target", lambda *_: NOBODY)
-    monkeypatch.setattr("pycontrol.commands.board.examine", lambda *_: iter([one]))
+    monkeypatch.setattr("pycontrol.commands.board.probe_target", lambda *_: NOBODY)
+    monkeypatch.setattr("pycontrol.commands.board.probe_all", lambda *_: iter([one]))
     assert cli.run(["measure", "board", "--driver", "--load", "x", "--suspend", "--json"]) == 0
     said = capsys.readouterr()
     assert [found["text"] for found in json.loads(said.out)["findings"]] == ["all is well"]
@@ -334,14 +334,18 @@ def test_findings_before_a_suspend_are_also_told_at_once(
 def test_nothing_is_tried_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a plan no check may put the machine to sleep; a person is told how."""
     monkeypatch.setattr(probe, "BASIC", [])
-    found = {one.name: one for one in probe.examine(NOBODY)}
+    found = {one.name: one for one in probe.probe_all(NOBODY)}
     assert (found[probe.SUSPEND].status, found[probe.SUSPEND].text) == (Status.WARN, "not tried")
 
 
 def test_a_program_that_is_just_started_when_the_probe_ends_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes when the program is there, and before anything has noted that."""
     started = interrupted_starts(monkeypatch)
-    with ending.raised(), pytest.raises(KeyboardInterrupt), probe._started(probe.Target("/none", 0, "x", "sleep 600")):
+    with (
+        ending.raised_signals(),
+        pytest.raises(KeyboardInterrupt),
+        probe._started(probe.Target("/none", 0, "x", "sleep 600")),
+    ):
         pytest.fail("the signal was lost")
     assert [one.poll() is not None for one in started] == [True]
 
@@ -358,7 +362,7 @@ def test_a_check_that_is_just_begun_when_the_probe_ends_is_ended_too(monkeypatch
 
     monkeypatch.setattr(probe.os, "fork", interrupted)
     check = probe.Check("waits", 600, lambda _: time.sleep(600))  # type: ignore[arg-type,return-value]
-    with ending.raised(), pytest.raises(KeyboardInterrupt):
+    with ending.raised_signals(), pytest.raises(KeyboardInterrupt):
         list(probe.run_probe([check], probe.Target("/none", 0, "x", None)))
     with pytest.raises(ChildProcessError):  # it was killed, and waited for
         os.waitpid(begun[0], os.WNOHANG)

@@ -147,7 +147,7 @@ def test_signals_are_as_before_when_the_work_is_done() -> None:
 
 
 def test_commands_that_end_in_their_own_way_are_let_alone() -> None:
-    computing = {name for name in cli.LEAVES if getattr(cli.find(name), "computes", False)}
+    computing = {name for name in cli.LEAVES if getattr(cli.find_command(name), "computes", False)}
     assert computing > {"analyze", "plan modes", "margins", "simulate", "report", "experiment run"}
     others = {"emulate", "serve", "run", "demo", "measure times", "measure energy", "watch", "trace record", "top"}
     assert not computing & others
@@ -217,7 +217,7 @@ def test_a_task_that_is_just_started_when_a_run_ends_is_ended_too(
     started = interrupted_starts(monkeypatch)
     file = taskset.load(Path(__file__).parents[2] / "examples/minimal.toml")
     where = Placement(dict.fromkeys(range(file.taskset.platform.cpus), 0), 1, False)
-    with ending.raised(), pytest.raises(KeyboardInterrupt):  # noqa: SIM117 (the crew ends first)
+    with ending.raised_signals(), pytest.raises(KeyboardInterrupt):  # noqa: SIM117 (the crew ends first)
         with crew.Crew(file, crew.CrewOptions(1), where, False, tmp_path, tmp_path / "task") as made:
             made.start()
     assert [one.poll() is not None for one in started] == [True]

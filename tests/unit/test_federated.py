@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from calls import caller
 
-from analysis.answers.registry import find
+from analysis.answers.registry import find_test
 from analysis.answers.units import PassingLimits, effort, limits
 from analysis.rtgpu.method import METHODS
 from analysis.taskset import load
@@ -249,7 +249,7 @@ def test_tasks_that_share_a_partition_fail(plan: Gpurt, tmp_path: Path) -> None:
     out = tmp_path / "own.toml"
     assert plan(EXAMPLE, "-o", out)[0] == 0
     out.write_text(out.read_text().replace('partition = "p2"', 'partition = "p1"'))
-    result = find("rtgpu").run(load(out).taskset)
+    result = find_test("rtgpu").run(load(out).taskset)
     assert not result.schedulable
     assert "t1 and t2 share units" in str(result.failures[0])
 
@@ -271,7 +271,7 @@ def test_a_task_that_only_copies_needs_no_units(plan: Gpurt, tmp_path: Path) -> 
     code, text, _ = plan(path, "-o", out, "--json")
     data = json.loads(text)
     assert (code, data["tasks"]["c"]["units"]) == (0, None)
-    result = find("rtgpu").run(load(out).taskset)
+    result = find_test("rtgpu").run(load(out).taskset)
     assert {name: result.wcrt(name) for name in data["tasks"]} == {
         name: row["wcrt_ns"] for name, row in data["tasks"].items()
     }

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpurt.errors import FileError
-from gpurt.files import check_writable, held, matching, written
+from gpurt.files import check_writable, held_alone, matching, written
 
 
 def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ def test_a_file_that_vanishes_while_others_hold_it_is_closed(tmp_path: Path) -> 
         return count
 
     def wait() -> None:
-        with pytest.raises(FileError, match="No such file") as caught, held(path):
+        with pytest.raises(FileError, match="No such file") as caught, held_alone(path):
             pass
         errors.append(caught)  # whose traceback keeps all that is on its stack
 
-    with held(path):
+    with held_alone(path):
         thread = threading.Thread(target=wait)
         thread.start()
         end = time.monotonic() + 60

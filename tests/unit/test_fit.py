@@ -22,8 +22,8 @@ from gpurt.errors import DeviceError, FileError
 from pycontrol.machine.programs import fingerprint
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Code, Defeats, Host, Ran, objections
-from pycontrol.observe.fit.trace import joined
-from pycontrol.observe.report.assumptions import Evidence, Support, judged
+from pycontrol.observe.fit.trace import joined_looks
+from pycontrol.observe.report.assumptions import Evidence, Support, judged_assumptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PARSED = {name: parse(Path("set.toml"), file.text) for name, file in FILES.items()}
@@ -182,7 +182,7 @@ def test_a_task_and_its_workers_are_one_group_of_one_user(
     users = {pid: user for pid, _, user in members.values()}
     host = under("boosted", clients=clients, users=users, programs={one.pid: (one.comm, "") for one in clients})
     back = fit.of_trace(Trace({HOST: fit.saved(host)}, (), {}, 0), file)
-    for known in (host.named(file), joined(back, back)):
+    for known in (host.named(file), joined_looks(back, back)):
         found = [one for one in objections(file, known) if one.code is Code.GROUP]
         assert [one.line() for one in found] == told
         assert all(one.defeats == (Defeats.BOUNDS,) for one in found)
@@ -302,20 +302,20 @@ def test_what_was_wrong_at_any_look_at_a_host_is_kept() -> None:
     first = under("boosted", late, clients=[CLIENT], programs=programs, troubles=["a"])
     other = replace(CLIENT, client=8, pid=12, comm="x")
     last = under("segment", clients=[other], programs={12: ("x", "")}, raises=None)
-    both = joined(joined(first, first), last)
+    both = joined_looks(joined_looks(first, first), last)
     assert (both.gpus[0].late, both.policy, both.raises, both.troubles) == (1, "boosted", True, ["a"])
     assert [one.pid for one in both.clients] == [4711, 12]
     for policy in ("segment", "boosted"):
         file = PARSED[f"{policy} suspend"]
         assert codes(file, both.named(file)).keys() >= {"policy", "isolation", "stranger"}
-    assert joined(first, first).policy is None
+    assert joined_looks(first, first).policy is None
 
 
 def test_a_report_refutes_an_assumption_for_each_objection_that_defeats_bounds() -> None:
     for title, name in PAIRS:
         found = objections(PARSED[name], HOSTS[title])
         evidence = Evidence(PARSED[name], None, None, HOSTS[title].gpus, HOSTS[title].latency, objections=found)
-        told = " ".join(one.text for one in judged(evidence) if one.support is Support.REFUTED)
+        told = " ".join(one.text for one in judged_assumptions(evidence) if one.support is Support.REFUTED)
         assert [one.text for one in found if Defeats.BOUNDS in one.defeats and one.text not in told] == []
 
 

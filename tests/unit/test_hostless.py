@@ -22,13 +22,13 @@ FILE = ROOT / "examples/minimal.toml"
 
 def takes_the_device(name: str) -> bool:
     """Whether the command is given what --device names."""
-    return "device" in inspect.signature(inspect.unwrap(cli.find(name).callback or print)).parameters
+    return "device" in inspect.signature(inspect.unwrap(cli.find_command(name).callback or print)).parameters
 
 
 @pytest.mark.parametrize("name", cli.LEAVES)
 def test_every_command_asks_the_host_or_refuses_its_name(capfd: pytest.CaptureFixture[str], name: str) -> None:
     """A command that runs into the missing host says so; the others refuse before they look at anything."""
-    command = cli.find(name)
+    command = cli.find_command(name)
     assert isinstance(command, Subcommand)
     assert command.asks == takes_the_device(name)
 
@@ -82,7 +82,7 @@ def test_a_host_of_agents_says_that_no_gpu_is_here(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun: list[Config] = []
-    monkeypatch.setattr(serve, "run", begun.append)
+    monkeypatch.setattr(serve, "run_host", begun.append)
     monkeypatch.setattr(drivers.unpatched, "__defaults__", (tmp_path, frozenset()))
     assert "no program will come: 'gpurt emulate'" in caller(capfd)("serve")[2]
     (tmp_path / "dev").mkdir()

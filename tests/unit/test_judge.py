@@ -11,7 +11,7 @@ import pytest
 from placed import COUPLED
 
 from analysis import taskset
-from analysis.answers.registry import find
+from analysis.answers.registry import find_test
 from analysis.model import Waiting
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile
@@ -26,8 +26,8 @@ from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import MOST_OPEN
 from pycontrol.observe.judge.strangers import MAX_STRANGERS
-from pycontrol.observe.observed import data
-from pycontrol.observe.trace.record import assemble
+from pycontrol.observe.observed import observed_data
+from pycontrol.observe.trace.record import assemble_events
 
 MS = 1_000_000
 #: The facts in the head of a recording.
@@ -364,18 +364,22 @@ def test_two_processes_that_tell_of_one_task(file: TasksetFile) -> None:
     begun = EventRecord(EventKind.JOB_BEGIN, 10**12, 0, 3, 77, "fast", 20, None, 0, 0, "fast", 8)
     other = replace(begun, client=4, pid=78, comm="x\x1b", time_ns=10**12 + MS, job=9)
     gone = replace(begun, kind=EventKind.GONE, task="", job=None, time_ns=10**12 + MS - 1)
-    (told,) = [one for one in judged(assemble([begun, other], META), file).findings if one.what is What.UNDECLARED]
+    (told,) = [
+        one for one in judged(assemble_events([begun, other], META), file).findings if one.what is What.UNDECLARED
+    ]
     assert told.line() == (
         "fast: x\\x1b-78 tells of its jobs, and so does process 77: one of them is not that task"
     )  # fmt: skip
     turns = [replace(one, time_ns=one.time_ns + 10 * MS * turn) for turn in range(3) for one in (begun, other)]
-    known = judged(assemble(turns, META), file).findings
+    known = judged(assemble_events(turns, META), file).findings
     assert [one.line() for one in known if one.what is What.UNDECLARED] == [told.line()]  # once is enough
-    again = judged(assemble([begun, gone, other], META), file)  # a program may be started again
+    again = judged(assemble_events([begun, gone, other], META), file)  # a program may be started again
     assert What.UNDECLARED not in {one.what for one in again.findings}
     lost = EventRecord(EventKind.LOST, 10**12 + 1, 0, 0, 0, "", 0, None, 0, 9)  # that of its end, perhaps
-    assert What.UNDECLARED not in {one.what for one in judged(assemble([begun, lost, other], META), file).findings}
-    hidden = judged(assemble([replace(one, pid=0, comm="") for one in (begun, other)], META), file)
+    assert What.UNDECLARED not in {
+        one.what for one in judged(assemble_events([begun, lost, other], META), file).findings
+    }
+    hidden = judged(assemble_events([replace(one, pid=0, comm="") for one in (begun, other)], META), file)
     assert What.UNDECLARED not in {one.what for one in hidden.findings}  # nothing is known of them
 
 
@@ -383,23 +387,23 @@ def test_clients_in_traces_have_priorities(file: TasksetFile) -> None:
     """So that a best-effort one is none of the analysis' business, and a real-time one is."""
     begun = EventRecord(EventKind.BEGIN, 10**12, 0, 3, 77, "Xorg", 0, None, 0, 0)
     mark = replace(begun, kind=EventKind.JOB_BEGIN, client=4, pid=78, comm="game", task="frame", job=1)
-    assert judged(assemble([begun, mark], META), file).findings == []
+    assert judged(assemble_events([begun, mark], META), file).findings == []
     rogue = replace(begun, priority=3)
-    (told,) = judged(assemble([rogue, mark], META), file).findings
+    (told,) = judged(assemble_events([rogue, mark], META), file).findings
     assert told.text == "Xorg-77 uses the GPU at GPU priority 3, and no task of the file is it"
     own = replace(begun, comm="slow", priority=30)  # the file's is 10
-    (told,) = judged(assemble([own, mark], META), file).findings[:1]
+    (told,) = judged(assemble_events([own, mark], META), file).findings[:1]
     assert (told.what, told.text) == (What.PRIORITY, "its segment has GPU priority 30, the file says 10")
-    assert judged(assemble([replace(own, priority=10), mark], META), file).findings == []
+    assert judged(assemble_events([replace(own, priority=10), mark], META), file).findings == []
 
 
 def test_what_no_event_tells_is_in_a_recording(file: TasksetFile) -> None:
     begun = EventRecord(EventKind.BEGIN, 10**12, 0, 3, 77, "slow", 10, None, 0, 0)
-    slept = judged(assemble([begun], META, blind="the machine was suspended for 3.0 s"), file)
+    slept = judged(assemble_events([begun], META, blind="the machine was suspended for 3.0 s"), file)
     assert [(one.what, one.text) for one in slept.findings] == [
         (What.LOST, "the machine was suspended for 3.0 s; what was under way is left out")
     ]
-    late = judged(assemble([begun], META, failures=["GPU 0: 2 runlist updates failed"]), file)
+    late = judged(assemble_events([begun], META, failures=["GPU 0: 2 runlist updates failed"]), file)
     assert [(one.what, one.text) for one in late.findings] == [(What.LATE, "GPU 0: 2 runlist updates failed")]
 
 
@@ -484,7 +488,7 @@ def test_a_flood_of_jobs_that_never_end_takes_no_memory(file: TasksetFile) -> No
 
 def test_a_job_that_never_ends_is_above_its_bound_before_its_deadline(file: TasksetFile) -> None:
     """It has no response time, and its deadline is yet to come."""
-    test = find("gcaps-suspend")
+    test = find_test("gcaps-suspend")
     bound = test.run(file.taskset).wcrt("slow")
     assert bound is not None
     assert bound < 100 * MS
@@ -493,7 +497,7 @@ def test_a_job_that_never_ends_is_above_its_bound_before_its_deadline(file: Task
     assert kinds(result.findings) == [(What.BOUND, "slow", 1)]
     line = next(one for one in result.lines if one.task == "slow")
     assert (line.above_bound, line.failed, line.misses) == (True, True, 0)
-    assert data([line])["slow"]["verdict"] == "above-bound"
+    assert observed_data([line])["slow"]["verdict"] == "above-bound"
     on_time = judged(replace(hung, until=100 * MS + bound), file, test)
     assert not next(one for one in on_time.lines if one.task == "slow").failed
 
@@ -549,7 +553,7 @@ def test_a_recording_ends_when_it_ends_and_not_with_its_last_event(file: Taskset
     done = replace(begun, kind=EventKind.JOB_END, time_ns=10**12 + MS, latency_ns=MS)
     hung = replace(begun, time_ns=10**12 + 10 * MS, job=9)
     for over, misses in ((20 * MS, 0), (20 * MS + 1, 1)):
-        line = judged(assemble([begun, done, hung], META, 10**12 + over), file).lines[0]
+        line = judged(assemble_events([begun, done, hung], META, 10**12 + over), file).lines[0]
         assert (line.task, line.jobs, line.misses, line.failed) == ("fast", 1, misses, misses > 0)
 
 
@@ -648,7 +652,7 @@ def test_a_recording_may_begin_in_the_middle_of_segments(file: TasksetFile) -> N
     end = EventRecord(EventKind.END, 10**12, 0, 3, 77, "slow", 10, None, 0, 0)
     other = replace(end, client=4, pid=78, comm="fast", priority=20, time_ns=10**12 + 5 * MS)
     told = [end, replace(other, kind=EventKind.GRANT), replace(other, time_ns=10**12 + 9 * MS)]
-    trace = assemble(told, META, 10**12 + 9 * MS)
+    trace = assemble_events(told, META, 10**12 + 9 * MS)
     assert trace.end == 9 * MS
     assert all(event.time + (event.duration or 0) <= trace.end for event in trace.events)
 
@@ -687,4 +691,4 @@ def test_wake_ups_and_resources_lengthen_what_a_segment_may_own(tmp_path: Path, 
     loaded = taskset.load(path)
     trace = simulate(loaded.taskset, Options("boosted", horizon=10**9), events=100_000).trace
     assert trace
-    assert judged(trace, loaded, find("boosted-suspend")).findings == []
+    assert judged(trace, loaded, find_test("boosted-suspend")).findings == []

@@ -26,7 +26,7 @@ from analysis.model import Chain, Taskset
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Event, Kind, Trace
-from pycontrol.observe.judge.check import Judged, against, judged, lines_of
+from pycontrol.observe.judge.check import Judged, judged, task_lines, why_no
 from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.judge.judge import Judge
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/chains.toml"
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
 MS = 1_000_000
-TEST = registry.find("boosted-suspend")
+TEST = registry.find_test("boosted-suspend")
 
 TEXT = """[platform]
 cpus = 2
@@ -189,7 +189,7 @@ def test_the_answer_is_no_where_nothing_of_a_limited_chain_was_seen() -> None:
     def of(events: Iterable[Event]) -> str:
         judge = Judge(file(), {})
         told = [one for event in events for one in judge.feed(event)]
-        return against(Judged(lines_of(judge, {}), told, judge.chains))
+        return why_no(Judged(task_lines(judge, {}), told, judge.chains))
 
     assert of(ordered(*well())) == ""
     assert of(ordered(job("b", 0, 5, 5, 7), job("a", 0, 10, 10, 12))) == (

@@ -98,9 +98,9 @@ def test_where_tasks_share_the_gpu_in_time_a_kernel_has_all_units(tmp_path: Path
     alone = "\n".join(line for line in text.splitlines() if "copy" not in line and "kernel =" not in line)
     taskset = load(write(tmp_path, alone)).taskset
     assert taskset.tasks[0].pure_time == 4500 * US
-    assert registry.find("gcaps-suspend").run(taskset).wcrt("a") == 1 * MS + 4500 * US
+    assert registry.find_test("gcaps-suspend").run(taskset).wcrt("a") == 1 * MS + 4500 * US
     owned = load(write(tmp_path, alone.replace('name = "a"', 'name = "a"\npartition = { compute_units = 4 }'))).taskset
-    assert registry.find("rtgpu").run(owned).wcrt("a") == 1 * MS + 4 * MS
+    assert registry.find_test("rtgpu").run(owned).wcrt("a") == 1 * MS + 4 * MS
 
 
 @pytest.mark.parametrize(("without", "refused"), [("", True), ("copy =", False), ("kernel", False)])
@@ -110,7 +110,7 @@ def test_copies_that_wait_for_kernels_have_no_bound_on_own_units(tmp_path: Path,
     kept = "\n".join(line for line in text.splitlines() if not (without and without in line))
     path = write(tmp_path, kept)
     for name in UNITS:
-        result = registry.find(name).run(load(path).taskset)
+        result = registry.find_test(name).run(load(path).taskset)
         assert result.schedulable is not refused
         assert refused is any("a copies, and copies do not run beside kernels" in str(one) for one in result.failures)
     assert cli.run(["simulate", str(path), "--policy", "federated", "--runs", "1"]) == (2 if refused else 0)
@@ -139,24 +139,24 @@ def test_bounds_of_own_units_say_which_best_cases_they_rely_on(
 
 def test_the_example_is_analysed_on_the_units_that_it_needs() -> None:
     taskset = load(EXAMPLE).taskset
-    result = registry.find("rtgpu").run(taskset)
+    result = registry.find_test("rtgpu").run(taskset)
     assert result.schedulable
     assert result.units == {"t1": 2, "t2": 1, "t3": 1}
 
 
 def test_units_that_the_file_gives_are_used(tmp_path: Path) -> None:
     given = write(tmp_path, FILE.replace('name = "a"', 'name = "a"\npartition = { compute_units = 3 }'))
-    assert registry.find("rtgpu").run(load(given).taskset).units == {"a": 3}
+    assert registry.find_test("rtgpu").run(load(given).taskset).units == {"a": 3}
     second = FILE[FILE.index("[[task]]") :].replace('name = "a"', 'name = "b"\npartition = { compute_units = 3 }')
     both = load(write(tmp_path, given.read_text() + second.replace("priority = 2", "priority = 1"))).taskset
-    failure = registry.find("rtgpu").run(both).failures[0]
+    failure = registry.find_test("rtgpu").run(both).failures[0]
     assert failure.reason is Reason.NO_UNITS
     assert "have 6 units of the GPU, and it has 4" in str(failure)
 
 
 def test_a_slower_clock_slows_copies_and_kernels(tmp_path: Path) -> None:
     taskset = load(write(tmp_path, FILE)).taskset
-    test = registry.find("rtgpu")
+    test = registry.find_test("rtgpu")
     before, after = (test.run(one).wcrt("a") for one in (taskset, slowed(taskset, 2)))  # type: ignore[arg-type]
     assert before is not None
     assert after == 2 * before
@@ -165,7 +165,7 @@ def test_a_slower_clock_slows_copies_and_kernels(tmp_path: Path) -> None:
 def test_every_test_of_a_shared_gpu_takes_copies_and_kernels_as_one_gpu_segment() -> None:
     taskset = load(EXAMPLE).taskset
     for name in ("gcaps-suspend", "boosted-suspend", "tsg-rr-busy", "lock-fifo-suspend"):
-        assert registry.find(name).run(taskset).wcrt("t1") or registry.find(name).run(taskset).failures
+        assert registry.find_test(name).run(taskset).wcrt("t1") or registry.find_test(name).run(taskset).failures
     first = taskset.tasks[0]
     assert (first.eta, first.cpu_time, first.misc_time) == (1, 2 * MS, 0)
     assert first.pure_time == 4 * MS + -(-(18 * 16 - 10) * MS // 140) + MS
@@ -175,7 +175,7 @@ def test_every_test_of_a_shared_gpu_takes_copies_and_kernels_as_one_gpu_segment(
 def test_analyze_runs_the_test_by_name(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     code = cli.run(["analyze", str(EXAMPLE), "--test", name, "--json"])
     data = json.loads(capfd.readouterr().out)
-    sound = registry.find(name).sound
+    sound = registry.find_test(name).sound
     assert code == (0 if data["schedulable"] else 1)
     assert data["tests"][0]["sound"] is sound
     assert sound or not data["schedulable"]

@@ -13,7 +13,7 @@ from gpurt.enums import Cause, Command, EventKind, Form, Image, State
 from gpurt.errors import DeviceError
 from pycontrol.link.control import Control, EventRecord
 from pycontrol.link.netlink import HEADER, SOCKET_FAMILY, Link, Message, Value, decode, encode
-from pycontrol.link.tracefs import parse
+from pycontrol.link.tracefs import parse_event
 
 ADVICE = "which this release of gpurt does not know: use the host's release"
 
@@ -82,4 +82,4 @@ def test_an_update_for_a_reason_of_a_later_release() -> None:
 def test_a_tracepoint_of_a_later_release(name: bytes, more: bytes, said: str) -> None:
     line = b"  task-5  [001] 12.000001: " + name + b": time_ns=5 gpu=0 client=1 pid=7 " + more + b" comm=x"
     with pytest.raises(DeviceError, match=f"the module traces {said}{ADVICE}"):
-        parse(line)
+        parse_event(line)

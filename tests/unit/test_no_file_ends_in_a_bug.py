@@ -21,7 +21,7 @@ from fit_cases import HOSTS, Fake
 
 from analysis import taskset
 from analysis.attack.drawn import Drawn
-from analysis.traces.trace import HOST, Trace, load
+from analysis.traces.trace import HOST, Trace, load_trace
 from pycontrol import cli
 from pycontrol.act.run import launch
 from pycontrol.commands import serve
@@ -54,7 +54,9 @@ LIVE = {"run", "apply", "watch", "emulate", "serve"}
 
 def test_every_command_that_takes_a_file_is_asked() -> None:
     names = {"file", "files", "taskset_path", "energy_path"}
-    taking = {name for name in cli.LEAVES if names & {param.name for param in cli.find(name).params} or name == "run"}
+    taking = {
+        name for name in cli.LEAVES if names & {param.name for param in cli.find_command(name).params} or name == "run"
+    }
     assert taking == set(CALLS)
 
 
@@ -108,9 +110,9 @@ def host_of(patch: pytest.MonkeyPatch, rng: random.Random, trace: Path) -> None:
     known = rng.choice(list(HOSTS.values()))
 
     def ran(file: taskset.TasksetFile, options: Any, *_: Any) -> launch.Run:
-        kept = load(trace) if trace.exists() else Trace({})
+        kept = load_trace(trace) if trace.exists() else Trace({})
         recorded = replace(kept, meta={**kept.meta, "policy": options.policy, HOST: options.host})
-        return launch.Run(placement.place(file.taskset), known.fifo, (), {}, 3.0, 0, recorded)
+        return launch.Run(placement.place_cpus(file.taskset), known.fifo, (), {}, 3.0, 0, recorded)
 
     def over() -> threading.Event:
         event = threading.Event()
@@ -119,7 +121,7 @@ def host_of(patch: pytest.MonkeyPatch, rng: random.Random, trace: Path) -> None:
 
     everywhere(patch, connect, lambda *_: Fake(known))
     patch.setattr(launch, "launch", ran)
-    patch.setattr(serve, "run", lambda config: config.make(lambda *_: None))
+    patch.setattr(serve, "run_host", lambda config: config.make(lambda *_: None))
     patch.setattr(serving, "SignalEvent", over)
 
 

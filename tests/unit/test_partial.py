@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis.traces.partial import Partial
-from analysis.traces.trace import CUT_OFF_TRACE, Event, Kind, Trace, load
+from analysis.traces.trace import CUT_OFF_TRACE, Event, Kind, Trace, load_trace
 from gpurt.errors import FileError
 
 EVENTS = [
@@ -26,11 +26,11 @@ def cut_off(last: int) -> Event:
 
 def test_what_came_is_read_and_said_to_be_cut_off(tmp_path: Path) -> None:
     partial = Partial(tmp_path / "run.json", {"source": "runtime"})
-    assert load(partial.path).events == (cut_off(0),)
+    assert load_trace(partial.path).events == (cut_off(0),)
     partial.add(EVENTS[:1])
-    assert load(partial.path).events == (EVENTS[0], cut_off(5))
+    assert load_trace(partial.path).events == (EVENTS[0], cut_off(5))
     partial.add(EVENTS[1:])
-    found = load(partial.path)
+    found = load_trace(partial.path)
     assert found.events == (*EVENTS, cut_off(11))
     assert found.meta == {"source": "runtime"}
 
@@ -43,7 +43,7 @@ def test_it_is_read_wherever_it_ends(tmp_path: Path) -> None:
     seen = set()
     for end in range(head, len(whole) + 1):
         partial.path.write_bytes(whole[:end])
-        events = load(partial.path).events
+        events = load_trace(partial.path).events
         assert list(events[:-1]) == EVENTS[: len(events) - 1]
         assert events[-1].detail == CUT_OFF_TRACE
         seen.add(len(events) - 1)
@@ -55,7 +55,7 @@ def test_a_whole_trace_that_is_cut_off_is_damaged_as_before(tmp_path: Path) -> N
     Trace({"source": "runtime"}, tuple(EVENTS)).save(path)
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(FileError, match="complete JSON"):
-        load(path)
+        load_trace(path)
 
 
 def test_it_goes_when_the_whole_trace_is_there(tmp_path: Path) -> None:
@@ -81,5 +81,5 @@ def test_a_full_disk_ends_the_writing_and_nothing_else(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "not on disk before the end" in partial.failed
-    assert load(partial.path).events[0] == EVENTS[0]
+    assert load_trace(partial.path).events[0] == EVENTS[0]
     assert str(partial.path) in str(partial.kept(FileError("no room")))

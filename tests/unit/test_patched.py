@@ -20,11 +20,11 @@ UNABLE = "driver=nvgpu device=17000000.gpu gpu=1 state=unable error=-95 asks=3\n
 def read(folder: Path, text: str) -> list[PatchedGpu]:
     file = folder / "patched"
     file.write_text(text)
-    return patched.read(file)
+    return patched.read_patched(file)
 
 
 def test_without_a_module_there_are_none(tmp_path: Path) -> None:
-    assert patched.read(tmp_path / "none") == []
+    assert patched.read_patched(tmp_path / "none") == []
     assert read(tmp_path, "") == []
 
 

@@ -95,13 +95,15 @@ def test_amdgpu_prefers_the_instant_and_reads_microwatts(root: Path) -> None:
     ]  # fmt: skip
     assert list(absent) == ["amdgpu:0000:05:00.0"]
     with pytest.raises(UsageError, match="several GPUs have sensors; name one"):
-        find.chosen(())
-    assert [one.about.name for one in find.chosen(("amdgpu:0000:04:00.0:input",))] == ["amdgpu:0000:04:00.0:input"]
+        find.chosen_sensors(())
+    assert [one.about.name for one in find.chosen_sensors(("amdgpu:0000:04:00.0:input",))] == [
+        "amdgpu:0000:04:00.0:input"
+    ]
 
 
 def test_a_gpu_that_goes_away_is_an_error(root: Path) -> None:
     trees.amdgpu(root, 3, {"power1_input": 30_000_000})
-    (sensor,) = find.chosen(())
+    (sensor,) = find.chosen_sensors(())
     assert sensor.value() == 30_000_000
     (root / "class/hwmon/hwmon3/power1_input").unlink()
     with pytest.raises(SensorError, match="the sensor is gone"):
@@ -111,7 +113,7 @@ def test_a_gpu_that_goes_away_is_an_error(root: Path) -> None:
 def test_the_rail_of_an_agx_xavier_is_the_gpu_s_alone(root: Path) -> None:
     trees.ina3221(root, "1-0040", {1: ("GPU", 19_000, 210), 2: ("CPU", 19_000, 100), 3: ("SOC", 19_000, 50)})
     trees.ina3221(root, "1-0041", {1: ("CV", 19_000, 0), 2: ("NC", 0, 0), 3: ("SYS5V", 5000, -2)})
-    (gpu,) = find.chosen(())
+    (gpu,) = find.chosen_sensors(())
     assert (gpu.about.name, gpu.about.scope, gpu.value()) == ("tegra:1-0040:GPU", Scope.GPU, 19_000 * 210)
     found, absent = split(tegra.find())
     assert [one.split(":")[2] for one in found] == ["GPU", "CPU", "SOC", "CV", "SYS5V"]
@@ -124,8 +126,8 @@ def test_a_board_without_a_gpu_rail_is_not_guessed_at(root: Path) -> None:
     """Xavier NX and Orin NX."""
     trees.ina3221(root, "7-0040", {1: ("VDD_IN", 5000, 900), 2: ("VDD_CPU_GPU_CV", 5000, 300), 3: ("VDD_SOC", 5000, 1)})
     with pytest.raises(UsageError, match=r"no rail is the GPU's alone; .*tegra:7-0040:VDD_CPU_GPU_CV"):
-        find.chosen(())
-    (chosen,) = find.chosen(("tegra:7-0040:VDD_CPU_GPU_CV",))
+        find.chosen_sensors(())
+    (chosen,) = find.chosen_sensors(("tegra:7-0040:VDD_CPU_GPU_CV",))
     assert (chosen.value(), chosen.about.scope) == (1_500_000, Scope.RAIL)
 
 
@@ -140,19 +142,19 @@ def test_a_channel_without_current_is_absent(root: Path) -> None:
 def test_the_older_driver_of_jetsons(root: Path) -> None:
     folder = "bus/i2c/drivers/ina3221x/1-0040/iio:device0"
     trees.grow(root, {f"{folder}/rail_name_0": "GPU", f"{folder}/in_power0_input": 1234})
-    (gpu,) = find.chosen(())
+    (gpu,) = find.chosen_sensors(())
     assert (gpu.about.name, gpu.value()) == ("tegra:1-0040:GPU", 1_234_000)
 
 
 def test_the_host_s_sensors_are_never_taken_for_a_gpu_s(root: Path) -> None:
     trees.rapl(root)
     with pytest.raises(SensorError, match="no sensor of a GPU"):
-        find.chosen(())
-    assert find.chosen(("rapl:0",))[0].value() == 1000
+        find.chosen_sensors(())
+    assert find.chosen_sensors(("rapl:0",))[0].value() == 1000
     with pytest.raises(SensorError, match="there is no sensor 'rapl:1'"):
-        find.chosen(("rapl:1",))
+        find.chosen_sensors(("rapl:1",))
     with pytest.raises(UsageError, match="stands twice"):
-        find.chosen(("rapl:0", "rapl:0"))
+        find.chosen_sensors(("rapl:0", "rapl:0"))
 
 
 def test_nvml_s_sensors(fake_nvml: Any, root: Path) -> None:
@@ -163,7 +165,7 @@ def test_nvml_s_sensors(fake_nvml: Any, root: Path) -> None:
     assert found["nvml:0:power"].value() == found["nvml:0:average"].value() == 100_000_000
     assert 100_000_000 <= found["nvml:0:instant"].value() < 101_000_000
     assert found["nvml:0:energy"].value() % 1000 == 0
-    assert [one.about.name for one in find.chosen(())] == ["nvml:0:energy"]
+    assert [one.about.name for one in find.chosen_sensors(())] == ["nvml:0:energy"]
 
 
 def test_nvml_without_an_energy_counter(fake_nvml: Any, root: Path) -> None:
@@ -173,10 +175,10 @@ def test_nvml_without_an_energy_counter(fake_nvml: Any, root: Path) -> None:
     assert list(found) == ["nvml:0:power"]
     assert absent == dict.fromkeys(("nvml:0:energy", "nvml:0:instant", "nvml:0:average"), "NVML says: Not Supported")
     with pytest.raises(SensorError, match="no sensor 'nvml:0:energy': NVML says: Not Supported"):
-        find.chosen(("nvml:0:energy",))
+        find.chosen_sensors(("nvml:0:energy",))
     fake_nvml.fake_has(0, 0, 0, 0)
     with pytest.raises(SensorError, match="no sensor of a GPU; nvml:0:energy: NVML says: Not Supported"):
-        find.chosen(())
+        find.chosen_sensors(())
 
 
 def test_nvml_without_a_driver_or_a_gpu(fake_nvml: Any) -> None:

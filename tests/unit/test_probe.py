@@ -55,7 +55,7 @@ def build_fake(folder: Path) -> None:
 def on_fake(fake: Path, part: str, calls: int = 30, **extra: str) -> list[dict[str, Any]]:
     around = {**os.environ, "LD_LIBRARY_PATH": str(fake.parent), **extra}
     outcome = running.run_part(fake, part, running.Limits(calls, 40, PATIENCE), environment=around)
-    records, broken = summary.parse(outcome.output)
+    records, broken = summary.parse_records(outcome.output)
     assert (outcome.status, broken) == ("ok", 0), outcome
     return records
 
@@ -127,8 +127,8 @@ def test_every_scene_of_yield_is_told_and_judged(fake: Path) -> None:
     """The fake has no slices, and few samples are taken: nothing about delays may be said, but every question is."""
     records = on_fake(fake, "yield", calls=6)
     assert not [one for one in records if one["record"] == "error"]
-    said = judge.judge(summary.summarise(records))
-    asked = judge.judge(summary.summarise(yield_records()))
+    said = judge.judge_records(summary.summarise(records))
+    asked = judge.judge_records(summary.summarise(yield_records()))
     assert [one["name"] for one in said] == [one["name"] for one in asked]
     assert {one["verdict"] for one in said if "a kernel waits" in one["name"]} == {"not known"}
 
@@ -137,7 +137,7 @@ def test_every_scene_of_yield_is_told_and_judged(fake: Path) -> None:
 @no_driver
 def test_a_crew_whose_members_die_leaves_errors_only(program: Path) -> None:
     result = subprocess.run([program, "mps", "1", "1", "30"], capture_output=True, text=True, check=True)
-    records, broken = summary.parse(result.stdout)
+    records, broken = summary.parse_records(result.stdout)
     assert broken == 0
     assert {one["record"] for one in records} == {"error"}
     assert [one["what"] for one in records].count("a process of several") == 4
@@ -175,7 +175,7 @@ def test_no_gpu_is_one_line_and_exit_code_4(tmp_path: Path) -> None:
 def test_every_part_says_that_there_is_no_gpu(program: Path) -> None:
     for part, code in (("info", 4), ("objects", 1), ("stop", 1), ("partition", 1)):
         result = subprocess.run([program, part, "1", "1", "10"], capture_output=True, text=True, check=False)
-        records, broken = summary.parse(result.stdout)
+        records, broken = summary.parse_records(result.stdout)
         assert (result.returncode, broken) == (code, 0)
         assert [record["record"] for record in records] == ["error"]
 
@@ -213,16 +213,16 @@ def test_a_compiler_that_is_missing_or_fails(tmp_path: Path, monkeypatch: pytest
 def test_parts_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "GRACE_S", 0.3)
     # if it were not ended, it would outlast the limit that pytest has for a test
-    stubborn = running.run(["sh", "-c", 'trap "" TERM; echo "{}"; sleep 100000 & wait'], 2)
+    stubborn = running.run_session(["sh", "-c", 'trap "" TERM; echo "{}"; sleep 100000 & wait'], 2)
     assert (stubborn.status, stubborn.output) == ("timeout", "{}\n")
-    assert running.run(["sh", "-c", "exit 3"], PATIENCE).status == "timeout"
-    assert running.run(["sh", "-c", "echo why >&2; exit 1"], PATIENCE).detail == "why"
-    assert running.run(["sh", "-c", "exit 1"], PATIENCE).detail == "exit status 1"
-    assert running.run(["true"], PATIENCE).status == "ok"
+    assert running.run_session(["sh", "-c", "exit 3"], PATIENCE).status == "timeout"
+    assert running.run_session(["sh", "-c", "echo why >&2; exit 1"], PATIENCE).detail == "why"
+    assert running.run_session(["sh", "-c", "exit 1"], PATIENCE).detail == "exit status 1"
+    assert running.run_session(["true"], PATIENCE).status == "ok"
 
 
 def test_what_a_part_leaves_behind_is_ended(tmp_path: Path) -> None:
-    outcome = running.run(["sh", "-c", "sleep 100000 & echo $!"], PATIENCE)
+    outcome = running.run_session(["sh", "-c", "sleep 100000 & echo $!"], PATIENCE)
     assert outcome.status == "ok"
     state = Path(f"/proc/{int(outcome.output)}/stat")
     end = time.monotonic() + PATIENCE
@@ -251,7 +251,7 @@ def test_percentiles_are_nearest_ranks() -> None:
 
 
 def test_broken_lines_are_counted() -> None:
-    assert summary.parse('{"record":"a"}\n\n{"record":"b","ns":[1,\n[1]\n{"x":1}\n') == ([{"record": "a"}], 3)
+    assert summary.parse_records('{"record":"a"}\n\n{"record":"b","ns":[1,\n[1]\n{"x":1}\n') == ([{"record": "a"}], 3)
 
 
 def test_statuses_have_names() -> None:
@@ -342,7 +342,7 @@ def verdicts(**changed: Any) -> dict[str, str]:
         for one in records:
             if where.replace("_", " ") in (one["record"], one.get("scene")):
                 one.update(values)
-    found = judge.judge(summary.summarise(records))
+    found = judge.judge_records(summary.summarise(records))
     return {one["name"]: one["verdict"] for one in found if one["verdict"] != "confirmed"}
 
 
@@ -423,9 +423,9 @@ def test_durations() -> None:
 def test_parts_fit_into_eight_minutes() -> None:
     assert sum(parts.PARTS[name].seconds for name in parts.WHOLE) + 20 <= parts.TOTAL_S <= 480
     assert parts.PARTS["yield"].seconds <= 300
-    assert parts.refusal("mps", False, 400) is not None
-    assert parts.refusal("mps", True, 400) is None
-    assert parts.refusal("stop", True, 1) == "the whole run's time was up"
+    assert parts.why_not_run("mps", False, 400) is not None
+    assert parts.why_not_run("mps", True, 400) is None
+    assert parts.why_not_run("stop", True, 1) == "the whole run's time was up"
 
 
 def test_a_partial_report_has_its_own_name() -> None:

@@ -25,12 +25,12 @@ from pycontrol.machine.clocks import Clock, MachineClocks
 from pycontrol.measure import conditions
 from pycontrol.measure.campaign import compare_runs
 from pycontrol.measure.conditions import Condition, Here, choose
-from pycontrol.measure.entry import Account, entry, remarks, replaceable
+from pycontrol.measure.entry import Account, entry, replaceable, run_remarks
 from pycontrol.measure.plan import MOST_RUNS, Planned, plan_runs
 from pycontrol.measure.processes import start
 from pycontrol.measure.run import ProfileOptions, ProfileResult, read_run
 from pycontrol.measure.segments import Costs, Jobs, MeasuredJob, Segment, jobs, segments
-from pycontrol.measure.summary import enlarged, read_margin, reduced, times
+from pycontrol.measure.summary import enlarged, read_margin, reduced, summary_times
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -301,20 +301,20 @@ def results(*rows: tuple[Condition, list[tuple[int, ...]]], cpu: int | None = No
 
 def test_times_are_those_of_segments_that_correspond() -> None:
     quiet, cold = Condition.QUIET, Condition.COLD
-    found = times(results((quiet, [(8, 1), (9, 2)]), (cold, [(7, 4)]), (quiet, [(9, 1)])), Fraction(1, 5))
+    found = summary_times(results((quiet, [(8, 1), (9, 2)]), (cold, [(7, 4)]), (quiet, [(9, 1)])), Fraction(1, 5))
     seen = {(one.segment, one.what): (one.best // MS, one.worst // MS, one.count, one.run.number) for one in found}
     assert seen == {(1, "misc"): (1, 1, 4, 1), (1, "gpu"): (7, 9, 4, 1), (2, "misc"): (1, 1, 4, 1),
                     (2, "gpu"): (1, 4, 4, 2)}  # fmt: skip
     assert found[3].by_condition == {quiet: 2 * MS, cold: 4 * MS}
     assert found[3].written == (4_800_000, 833_000)
-    (cpu, *_) = times(results((quiet, [(8, 1)]), cpu=12 * MS), Fraction(0))
+    (cpu, *_) = summary_times(results((quiet, [(8, 1)]), cpu=12 * MS), Fraction(0))
     assert (cpu.name, cpu.worst, cpu.best) == ("the job's cpu", 12 * MS, 8 * MS)  # its segments took 4 ms
 
 
 def test_a_largest_time_that_grows_is_a_warning_and_what_the_margin_covers_is_none() -> None:
     def warned(values: list[int], margin: str) -> list[str]:
         rows = [(Condition.QUIET, [(value,)]) for value in values]
-        return [line for one in times(results(*rows), read_margin(margin)) for line in one.warnings]
+        return [line for one in summary_times(results(*rows), read_margin(margin)) for line in one.warnings]
 
     assert warned([100, 101, 99, 100, 98, 100], "20%") == []
     drift = warned([100, 101, 102, 103, 104, 105], "20%")
@@ -342,7 +342,7 @@ def test_cpu_time_of_no_job_is_a_remark_where_it_is_much() -> None:
         (announced, 9 * MS, []), (announced, 10 * MS, []), (announced, 10 * MS + 10, [much]), (silent, 10 * MS, []),
     ):  # fmt: skip
         account = Account("x", MS, ["x"], [one.planned], [replace(one, cpu=cpu)], "", 1, Fraction(0), Here([], 9), {})
-        assert [note.partition(" in them")[0] for note in remarks(account) if "CPU time" in note] == said
+        assert [note.partition(" in them")[0] for note in run_remarks(account) if "CPU time" in note] == said
 
 
 @pytest.mark.parametrize(("cpu", "length", "blind", "word"), [
@@ -356,7 +356,7 @@ def test_how_a_thread_waits_is_what_its_cpu_time_says(
     one = replace(segment(0, 8), misc=None) if blind else segment(0, 8)
     whole = MeasuredJob((one,), *(None if time is None else time * MS for time in (cpu, length)))
     made = ProfileResult(Planned(1, Condition.QUIET), Jobs((whole,)), (one,), 5 * MS, 9 * MS)
-    text = entry(account([made], ["x"]), times([made], Fraction(1, 5)))
+    text = entry(account([made], ["x"]), summary_times([made], Fraction(1, 5)))
     assert f'waiting = "{word}"' in text
     assert replaceable(text, ["x"])
 
@@ -370,7 +370,7 @@ def test_a_process_that_tells_of_jobs_of_several_tasks_is_written(second: int, h
     seen = jobs(records, [segment(2)], "eye", None, False)
     made = replace(made, jobs=replace(made.jobs, beside=seen.beside, at_once=seen.at_once))
     assert (seen.beside, seen.at_once) == (("ear",), second == 3)
-    text = entry(account([made], ["/opt/robot"]), times([made], Fraction(0)))
+    text = entry(account([made], ["/opt/robot"]), summary_times([made], Fraction(0)))
     assert re.search(f'^process = "robot"  # it told of jobs of ear, too, .*{how}', text, re.MULTILINE)
     assert replaceable(text, ["/opt/robot"])
 
@@ -380,19 +380,19 @@ def test_nothing_that_others_name_gets_out_of_the_comments() -> None:
     (made,) = results((Condition.QUIET, [(8,)]), cpu=MS)
     made = replace(made, planned=replace(made.planned, given=evil))
     told = account([made], ["prog" + evil], stopped=evil, without={Condition.GPU: evil})
-    text = entry(told, times([made], Fraction(0)))
+    text = entry(told, summary_times([made], Fraction(0)))
     assert [task["name"] for task in tomllib.loads(text)["task"]] == ["x-y"]
     assert "\x1b" not in text
 
 
 def test_what_was_not_measured_is_no_number() -> None:
     made = results((Condition.QUIET, [(8,), (9,)]))
-    (task,) = tomllib.loads(entry(account(made, ["x"]), times(made, Fraction(0))))["task"]
+    (task,) = tomllib.loads(entry(account(made, ["x"]), summary_times(made, Fraction(0))))["task"]
     assert task["segments"] == [{"cpu": "?"}, {"misc": {"worst": "1ms", "best": "1ms"},
                                                "gpu": {"worst": "9ms", "best": "8ms"}}]  # fmt: skip
     blind = [replace(made[0], jobs=Jobs(tuple(MeasuredJob(tuple(replace(s, misc=None) for s in job.segments))
                                               for job in made[0].jobs.jobs)))]  # fmt: skip
-    (task,) = tomllib.loads(entry(account(blind, ["x"]), times(blind, Fraction(0))))["task"]
+    (task,) = tomllib.loads(entry(account(blind, ["x"]), summary_times(blind, Fraction(0))))["task"]
     assert task["segments"][1]["misc"] == "?"
 
 
@@ -400,12 +400,12 @@ def test_an_entry_has_the_clocks_and_may_be_replaced() -> None:
     made = results((Condition.QUIET, [(8,)]))
     seen = MachineClocks((Clock("CPU 0", "performance", 1_000_000_000, cpu=0),), power_mode="MAXN")
     measured = account(made, ["x"], here=Here([], None, (), seen), after=seen)
-    text = entry(measured, times(made, Fraction(0)))
+    text = entry(measured, summary_times(made, Fraction(0)))
     (task,) = tomllib.loads(text)["task"]
     assert task["clocks"] == {"cpu": "1000MHz", "governor": "performance", "power_mode": "MAXN"}
     assert "# Clocks: CPU 0 held at 1000MHz (governor performance); power mode MAXN; the GPU's unknown" in text
     assert replaceable(f"{text}\n", ["x"])
-    changed = entry(account(made, ["x"], here=Here([], None, (), seen)), times(made, Fraction(0)))
+    changed = entry(account(made, ["x"], here=Here([], None, (), seen)), summary_times(made, Fraction(0)))
     assert "clocks = {" not in changed
     assert "the settings of clocks have changed" in changed
 
@@ -413,6 +413,6 @@ def test_an_entry_has_the_clocks_and_may_be_replaced() -> None:
 @pytest.mark.parametrize("word", ["bound of", "WCET", "worst-case", "guarantee"])
 def test_no_observation_is_called_a_bound(word: str) -> None:
     made = results(*[(Condition.QUIET, [(at,)]) for at in range(1, 9)])
-    text = entry(account(made, ["x"]), times(made, Fraction(0)))
+    text = entry(account(made, ["x"]), summary_times(made, Fraction(0)))
     assert "no bounds" in text
     assert word not in text

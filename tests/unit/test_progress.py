@@ -106,7 +106,7 @@ def test_what_is_too_large_is_refused_with_its_limit(gpurt: Gpurt, tmp_path: Pat
 
 
 def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = compiled.run
+    known = compiled.run_compiled
 
     def margins(*_: object) -> object:
         yield Margin(Grows.CPU, "detector", 1_000_000, sensitivity.UNLIMITED)
@@ -115,13 +115,13 @@ def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypat
     def run(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(growth, "margins", margins)
+    monkeypatch.setattr(growth, "time_margins", margins)
     code, out, _ = gpurt("margins", str(ROOT / "examples/two-programs.toml"))
     assert code == 130
     assert "interrupted; 1 times were searched under boosted-suspend" in out
     assert "detector" in out
     first = next(iter(registry.TESTS.values()))
-    monkeypatch.setattr(compiled, "run", lambda test, system: known(test, system) if test is first else run())
+    monkeypatch.setattr(compiled, "run_compiled", lambda test, system: known(test, system) if test is first else run())
     code, out, said = gpurt("plan modes", str(ROOT / "examples/two-programs.toml"))
     assert code == 130
     assert out.startswith("interrupted; 1 ways were compared, others may be better:\npolicy")

@@ -21,14 +21,14 @@ import pytest
 from calls import Gpurt, caller
 from placed import COUPLED
 
-from analysis.answers.registry import TESTS, find
+from analysis.answers.registry import TESTS, find_test
 from analysis.papers import registry as papers
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
 from analysis.traces.trace import About, Event, Kind
-from analysis.traces.trace import load as load_trace
+from analysis.traces.trace import load_trace as load_trace
 from pycontrol.observe.judge.finding import Finding, Sort, What
-from pycontrol.observe.report.assumptions import Evidence, Support, judged
+from pycontrol.observe.report.assumptions import Evidence, Support, judged_assumptions
 from pycontrol.observe.report.charts import WIDTH
 from pycontrol.observe.report.page import DOWN, EXACT, _said
 from pycontrol.output.render import bound, room
@@ -159,9 +159,7 @@ def test_every_number_is_that_of_the_commands(gpurt: Gpurt, file: str, tmp_path:
         got, out, _ = gpurt(command, path, "--json")
         other = json.loads(out)
         assert code == got
-        assert document[part] == {
-            key: value for key, value in other.items() if key not in ("schema", "command")
-        }
+        assert document[part] == {key: value for key, value in other.items() if key not in ("schema", "command")}
     assert page.numbers
     for pointer, value, text in page.numbers:
         found = at(document, pointer)
@@ -462,9 +460,11 @@ def test_a_task_without_a_job_is_no_yes(gpurt: Gpurt, run: Path, tmp_path: Path)
 def test_whatever_the_judge_finds_refutes_an_assumption(what: What) -> None:
     """No kind of finding may be unknown to the report."""
     file = load_taskset(TWO)
-    test = find("boosted-suspend")
+    test = find_test("boosted-suspend")
     found = [("run.json", [Finding(1, what, "detector", "was seen")])]
-    (refuted,) = [one for one in judged(Evidence(file, test, findings=found)) if one.support is Support.REFUTED]
+    (refuted,) = [
+        one for one in judged_assumptions(Evidence(file, test, findings=found)) if one.support is Support.REFUTED
+    ]
     assert refuted.text == "run.json: detector: was seen"
 
 
@@ -481,7 +481,7 @@ def test_the_assumption_about_updates_has_the_times_of_the_file(costs: str, said
         f'[platform]\ncpus = 1\n{costs}\n[[task]]\nname = "t"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
         'segments = [{ misc = "1ms", gpu = "1ms" }]\n'
     )
-    sentences = [one.assumption for one in judged(Evidence(load_taskset(path), find("gcaps-suspend")))]
+    sentences = [one.assumption for one in judged_assumptions(Evidence(load_taskset(path), find_test("gcaps-suspend")))]
     assert f"No runlist update takes longer than alpha, 1 ms{said}" in sentences
 
 

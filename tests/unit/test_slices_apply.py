@@ -130,7 +130,7 @@ def test_a_high_level_of_another_program_is_no_low_one(gpurt: Gpurt, tegra: Tegr
     tegra.groups[3].level = 2
     found = json.loads(gpurt("plan", "slices", file, "--apply", "--json")[1])
     whole = plan.with_others(load(file).taskset, 0, [Partition(slice=1_024_000, interleave="high")])
-    table = plan.plan(whole)
+    table = plan.plan_slices(whole)
     assert table is not None
     assert table.entries[-1].level is Level.HIGH
     assert [one["gap_ns"] for one in found["tasks"].values()] == [table.gap(entry) for entry in table.entries[:3]]
@@ -204,7 +204,7 @@ def test_the_plan_in_a_file_has_the_same_bounds(gpurt: Gpurt, tegra: Tegra, file
     assert [(one.name, one.slice, one.interleave) for one in written.partitions] == [
         (name, us * 1_000, "low") for name, (us, _) in zip(NAMES, PLAN, strict=True)
     ]
-    bounds = registry.find("supply-fp").run(written)
+    bounds = registry.find_test("supply-fp").run(written)
     assert {name: bounds.wcrt(name) for name in NAMES} == {name: told["tasks"][name]["wcrt_ns"] for name in NAMES}
 
 

@@ -42,7 +42,7 @@ def test_so_many_who_wait_are_named_and_the_others_counted(others: int) -> None:
     one = replace(CLIENT, comm="w", state=State.PENDING)
     waiting = [replace(one, client=9 + number, pid=2**22 + number) for number in range(others)]
     of = stuck.Owner(1, ("", 0), {2**22 - 1: "owner"})
-    told = stuck.text(CLIENT.gpu, of, 10**9, waiting)
+    told = stuck.stuck_text(CLIENT.gpu, of, 10**9, waiting)
     named = ", ".join(f"w-{2**22 + number}" for number in range(stuck.MAX_NAMED))
     more = ", 1 more" * (others > stuck.MAX_NAMED)
     assert f"keeps the GPU from {named}{more}; if" in told

@@ -282,6 +282,6 @@ def test_tests_of_owned_units_say_nothing_of_times_on_other_units(
     text = PLATFORM.replace("cross_contention = 1.5\n", "")
     text += "".join(task.format(name, at, "", "memory", time) for at, name in ((9, "a"), (8, "b")))
     text += '[[partition]]\nname = "p"\ncompute_units = 4\n' if shared else ""
-    result = registry.find(test).run(read(tmp_path, text))
+    result = registry.find_test(test).run(read(tmp_path, text))
     assert not result.schedulable
     assert all(why in str(failure) for failure in result.failures)

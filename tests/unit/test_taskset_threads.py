@@ -166,7 +166,7 @@ def test_a_thread_is_given_one_gpu_priority_for_all_its_tasks(tmp_path: Path) ->
     path = tmp_path / "a.toml"
     path.write_text(GOOD.replace("gpu_priority = 20\n", "") + '[[task]]\nname = "x"\ncpu = 0\npriority = 4\n'
                     'period = "100ms"\nsegments = [{ misc = "0ms", gpu = "1ms" }]\n')  # fmt: skip
-    assigned = registry.find("boosted-suspend").assign(load(path).taskset).priorities
+    assigned = registry.find_test("boosted-suspend").assign(load(path).taskset).priorities
     assert assigned == {"x": 4, "scan": 10}
     write_values(path, {"gpu_priority": {"x": 4, "scan": 33}, "waiting": {"tick": "suspend", "scan": "suspend"}})
     tick, scan, x = load(path).taskset.tasks

@@ -18,7 +18,7 @@ from analysis.model import MS, CpuSegment, Fork, Span
 from analysis.taskset import json_schema, load
 from analysis.taskset.text import tomllib
 from analysis.traces.trace import Event, Kind
-from analysis.traces.trace import load as load_trace
+from analysis.traces.trace import load_trace as load_trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
 from pycontrol.link.control import connect

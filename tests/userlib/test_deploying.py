@@ -98,7 +98,7 @@ def test_systemd_understands_the_units_of_hosts_and_watchers(unit: Path, tmp_pat
     verify = ["systemd-analyze", "verify", tmp_path / unit.name]
     assert subprocess.run(verify, capture_output=True, text=True, check=False).stderr == ""
     first, *rest = words_of(unit)
-    assert cli.find(first).make_context(first, rest).args == []
+    assert cli.find_command(first).make_context(first, rest).args == []
     assert re.search(rf"man:gpurt-{first}\(1\)", unit.read_text())
 
 

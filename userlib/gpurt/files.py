@@ -81,7 +81,7 @@ def discard_unfinished() -> None:
 
 
 @contextmanager
-def held(path: Path | str) -> Iterator[None]:
+def held_alone(path: Path | str) -> Iterator[None]:
     """While the context is entered, no other command that calls this has the same file.  A pipe is not held.
 
     Raises FileError if the file cannot be opened.
@@ -151,7 +151,7 @@ def make_folder(path: Path) -> None:
         raise unwritable(error.filename or path, error) from None
 
 
-def read(path: Path | str, most: int, what: str) -> bytes:
+def read_whole(path: Path | str, most: int, what: str) -> bytes:
     """The content of a file, or of a pipe or terminal to its end, read once and without seeking.
 
     "-" is standard input.  ``most``: the largest size, bytes.  ``what``: the kind of file that is wanted, for errors.

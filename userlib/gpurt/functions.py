@@ -29,7 +29,7 @@ def awaits(function: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(one) for one in called)
 
 
-def check_result(function: Callable[..., Any], result: object) -> None:
+def refuse_coroutine(function: Callable[..., Any], result: object) -> None:
     """Raises TypeError if a function returned a coroutine, as other decorators make it of a coroutine function."""
     if isinstance(result, types.CoroutineType):
         result.close()

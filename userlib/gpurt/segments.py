@@ -341,7 +341,7 @@ class segment:  # noqa: N801  (reads as a statement)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
             with self:
                 result = function(*args, **kwargs)
-                functions.check_result(function, result)
+                functions.refuse_coroutine(function, result)
                 return result
 
         return wrapped

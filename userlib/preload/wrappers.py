@@ -83,7 +83,7 @@ class Table:
         return min((one for one in later if one), default=self.newest + 1)
 
 
-def parse(text: str) -> Table:
+def parse_wrappers(text: str) -> Table:
     """Reads a table.
 
     Raises:
@@ -144,7 +144,7 @@ def _entries(table: Table, row: Row) -> Iterator[str]:
         yield f'ENTRY_OF({row.symbol}{row.threads}, "{row.name}", true, {since}, {until})'
 
 
-def generate(table: Table) -> Iterator[str]:
+def generate_wrappers(table: Table) -> Iterator[str]:
     """The lines of C: a wrapper for each symbol, the arrays `entries` and `passing`, and what uses these."""
     for row in table.rows:
         yield _wrapper(row, False)
@@ -164,10 +164,10 @@ def generate(table: Table) -> Iterator[str]:
     yield "{\n\treturn preload_ready() ? chained(&driver, name, driver_symbol(name)) : NULL;\n}"
 
 
-def main(path: str) -> int:
+def _main(path: str) -> int:
     """Prints the wrappers, or a line on stderr that says what is wrong with the table.  Returns the exit status."""
     try:
-        lines = list(generate(parse(Path(path).read_text())))
+        lines = list(generate_wrappers(parse_wrappers(Path(path).read_text())))
     except Mistake as mistake:
         print(f"{path}: {mistake}", file=sys.stderr)
         return 1
@@ -176,4 +176,4 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(_main(sys.argv[1]))

@@ -3,6 +3,6 @@
 
 import sys
 
-from probe.command import main
+from probe.command import probe_main
 
-sys.exit(main())
+sys.exit(probe_main())

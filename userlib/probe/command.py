@@ -74,7 +74,7 @@ def file_name(parts: Sequence[str], made: Record) -> str:
     return "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-") for word in words)
 
 
-def write(options: argparse.Namespace, made: Record) -> None:
+def write_report(options: argparse.Namespace, made: Record) -> None:
     """Writes the report as text and as JSON, and prints one of them."""
     options.out.mkdir(parents=True, exist_ok=True)
     as_json, as_text = in_lines(made) + "\n", text.render(made)
@@ -85,14 +85,14 @@ def write(options: argparse.Namespace, made: Record) -> None:
     print(f"probe-nvidia: wrote {options.out / name}.txt and .json", file=sys.stderr)
 
 
-def main() -> int:
+def probe_main() -> int:
     """Probes, writes the report, prints it; returns the exit code."""
     options = arguments()
     raw: list[str] = []
     try:
         with tempfile.TemporaryDirectory(prefix="gpurt-probe-") as folder:
             wanted = Options(options.parts, options.calls, options.preemptions)
-            made = report.make(wanted, ["scripts/probe-nvidia", *sys.argv[1:]], Path(folder), raw)
+            made = report.make_report(wanted, ["scripts/probe-nvidia", *sys.argv[1:]], Path(folder), raw)
     except NoGpu as error:
         print(f"probe-nvidia: {error}", file=sys.stderr)
         return 4
@@ -101,5 +101,5 @@ def main() -> int:
         return 3
     if options.raw:
         options.raw.write_text("".join(raw))
-    write(options, made)
+    write_report(options, made)
     return 0

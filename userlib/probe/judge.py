@@ -24,7 +24,7 @@ LEAST_TURNS, LEAST_JOBS, LEAST_WALL_NS = 10, 500, 100_000_000
 LEVEL_SHARE = 0.6
 
 
-def verdict(name: str, seen: str, held: bool | None) -> Record:
+def _verdict(name: str, seen: str, held: bool | None) -> Record:
     """One line of the report.  ``held``: None if nothing can be said."""
     return {"record": "assumption", "verdict": NOT_KNOWN if held is None else CONFIRMED if held else REFUTED,
             "name": name, "seen": seen}  # fmt: skip
@@ -64,14 +64,14 @@ class Findings:
         return int(found[0][key]) if found else None
 
 
-def turns(found: Findings) -> Iterator[Record]:
+def judged_turns(found: Findings) -> Iterator[Record]:
     """Slices and switches."""
     over = [one["executed_ns"]["max"] - 1000 * one["slice_us"] for one in found.turns()]
     seen = f"{us(max(over))} over its slice at worst" if over else "too few turns"
-    yield verdict("a group past its slice yields at once", seen, max(over) <= LATE_NS if over else None)
+    yield _verdict("a group past its slice yields at once", seen, max(over) <= LATE_NS if over else None)
     theta = found.theta_ns()
     seen = us(theta) if theta is not None else "too few turns"
-    yield verdict("a switch takes 250 us at most", seen, theta <= THETA_NS if theta is not None else None)
+    yield _verdict("a switch takes 250 us at most", seen, theta <= THETA_NS if theta is not None else None)
     for scene in ("alone, one stream", "alone, two streams"):
         yield uncut(found, f"a group that is {scene}, is not cut", scene)
 
@@ -85,7 +85,7 @@ def uncut(found: Findings, name: str, scene: str, least_calls: int = 0) -> Recor
     gaps = [one["gap_ns"] for one in ran]
     count = sum(gap["count"] for gap in gaps)
     seen = f"{count} gaps" + (f", the longest {us(max(gap.get('max', 0) for gap in gaps))}" if count else "")
-    return verdict(name, seen if ran else "not measured", not count if ran else None)
+    return _verdict(name, seen if ran else "not measured", not count if ran else None)
 
 
 def delays(found: Findings) -> Iterator[Record]:
@@ -100,13 +100,13 @@ def delays(found: Findings) -> Iterator[Record]:
             name += f" ({one['scene']})"
         loaded = one["scene"] == "delays" or one["calls"]
         if theta is None or alone is None or one["ns"]["count"] < LEAST_JOBS or not loaded:
-            yield verdict(name, "not measured", None)
+            yield _verdict(name, "not measured", None)
             continue
         most = alone + others * (theta + 1000 * slice_us) + theta
         # one late sample may be the CPU's; a hundredth of all is not
         held = True if one["ns"]["max"] <= most else False if one["ns"]["p99"] > most else None
         seen = f"p50 {us(one['ns']['p50'])}, p99 {us(one['ns']['p99'])}, worst {us(one['ns']['max'])} of {us(most)}"
-        yield verdict(name, seen, held)
+        yield _verdict(name, seen, held)
 
 
 def bursts(found: Findings) -> Iterator[Record]:
@@ -115,12 +115,12 @@ def bursts(found: Findings) -> Iterator[Record]:
     for one in found.of("burst"):
         over = (one["wall_ns"] - one["kernels"] * one["kernel_ns"]) / one["kernels"]
         held = True if over <= LATE_NS else False if over >= THETA_NS / 2 else None
-        yield verdict("it keeps the GPU for kernels back to back", f"{us(over)} more for each", held)
+        yield _verdict("it keeps the GPU for kernels back to back", f"{us(over)} more for each", held)
     alone, theta = found.alone_ns("p50"), found.theta_ns()
     pauses = found.of("pauses") if alone is not None and theta is not None else []
     late = [one["pause_us"] for one in pauses if one["ns"]["p50"] > (alone or 0) + (theta or 0) / 2]
     seen = f"lost after pauses of {min(late)} us" if late else f"kept after {len(pauses)} lengths of pauses"
-    yield verdict("it keeps the GPU between kernels up to 100 us apart", seen, not late if pauses else None)
+    yield _verdict("it keeps the GPU between kernels up to 100 us apart", seen, not late if pauses else None)
 
 
 def calls(found: Findings) -> Iterator[Record]:
@@ -131,14 +131,14 @@ def calls(found: Findings) -> Iterator[Record]:
         enough = [one for one in found.of("turns", scene=scene) if one["executed_ns"]["count"] >= LEAST_TURNS]
         p50 = [one["executed_ns"]["p50"] for one in enough]
         kept = all(LEAST_SHARE * 200_000 <= value <= 200_000 + LATE_NS for value in p50) if p50 else None
-        yield verdict(f"{scene}: 200 us", f"p50 {us(p50[0])}" if p50 else "too few turns", kept)
+        yield _verdict(f"{scene}: 200 us", f"p50 {us(p50[0])}" if p50 else "too few turns", kept)
     for one in found.of("kept off"):
         held = None if one["status"] != "OK" else not one["moved"]
-        yield verdict(f"{one['what']}: the group is off", f"status {one['status']}", held)
+        yield _verdict(f"{one['what']}: the group is off", f"status {one['status']}", held)
     for one in found.of("own calls"):
         held = None if one["status"] != "OK" or not one["tried"] else not one["busy"] or one["stopped"] == one["tried"]
         name = f"a {'busy' if one['busy'] else 'idle'} process goes off, {one['what']}"
-        yield verdict(name, f"status {one['status']}, p50 {us(one['off_ns'].get('p50', 0))}", held)
+        yield _verdict(name, f"status {one['status']}, p50 {us(one['off_ns'].get('p50', 0))}", held)
 
 
 def many(found: Findings) -> Iterator[Record]:
@@ -146,16 +146,16 @@ def many(found: Findings) -> Iterator[Record]:
     for one in found.of("strangers", groups="compute"):
         held = None if one["off_status"] != "OK" else one["stopped"] == one["tried"]
         seen = f"status {one['off_status']}, p50 {us(one['off_ns'].get('p50', 0))}"
-        yield verdict(f"one call takes {one['others']} other processes off", seen, held)
+        yield _verdict(f"one call takes {one['others']} other processes off", seen, held)
     level, both = found.of("level high"), [one["ns"] for one in found.of("delay", scene="level")]
     if not level or level[0]["status"] != "OK" or len(both) < 2 or not all(one["count"] for one in both):
-        yield verdict("level high counts", f"status {level[0]['status'] if level else 'none'}", None)
+        yield _verdict("level high counts", f"status {level[0]['status'] if level else 'none'}", None)
         return
     seen = f"p50 {us(both[0]['p50'])} before, {us(both[1]['p50'])} with it"
-    yield verdict("level high counts", seen, both[1]["p50"] <= LEVEL_SHARE * both[0]["p50"])
+    yield _verdict("level high counts", seen, both[1]["p50"] <= LEVEL_SHARE * both[0]["p50"])
 
 
-def judge(records: Iterable[Record]) -> list[Record]:
+def judge_records(records: Iterable[Record]) -> list[Record]:
     """One record for each assumption, in the order in which the specification lists them."""
     found = Findings(list(records))
-    return [one for rule in (turns, delays, bursts, calls, many) for one in rule(found)]
+    return [one for rule in (judged_turns, delays, bursts, calls, many) for one in rule(found)]

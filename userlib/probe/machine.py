@@ -32,7 +32,7 @@ def driver() -> Record:
     return {"version": version, "banner": banner, "known": summary.known_release(version)}
 
 
-def system() -> Record:
+def system_facts() -> Record:
     """The kernel, and the rights that the probe runs with."""
     return {
         "kernel": platform.release(),
@@ -42,7 +42,7 @@ def system() -> Record:
     }
 
 
-def mps_runs() -> bool:
+def mps_daemon_runs() -> bool:
     """Whether an MPS control daemon runs.  The kernel cuts a process's name off after 15 characters."""
     return any(first_line(f"{path}/comm") == "nvidia-cuda-mps" for path in Path("/proc").glob("[0-9]*"))
 
@@ -57,14 +57,14 @@ def require_driver() -> None:
         raise NoGpu("no NVIDIA driver here: there is no /dev/nvidiactl")
 
 
-def gpu(program: Path) -> Record:
+def cuda_gpu(program: Path) -> Record:
     """The GPU as the CUDA driver names it.
 
     Raises:
         NoGpu: the driver says that there is none.
     """
     outcome = running.run_part(program, "info", running.Limits(1, 1, 20))
-    records, _ = summary.parse(outcome.output)
+    records, _ = summary.parse_records(outcome.output)
     for record in records:
         if record["record"] == "gpu":
             return record

@@ -62,7 +62,7 @@ class Options:
     preemptions: int
 
 
-def environment(part: str, folder: Path, daemon: bool) -> dict[str, str]:
+def _environment(part: str, folder: Path, daemon: bool) -> dict[str, str]:
     """The part's environment.
 
     If an MPS daemon runs, every part except mps avoids it, because MPS puts all processes into one context.
@@ -73,7 +73,7 @@ def environment(part: str, folder: Path, daemon: bool) -> dict[str, str]:
     return own
 
 
-def refusal(part: str, daemon: bool, left_s: float) -> str | None:
+def why_not_run(part: str, daemon: bool, left_s: float) -> str | None:
     """Why a part is not run; None if it is run."""
     if part == "mps" and not daemon:
         return "no MPS control daemon runs, and none is started"
@@ -82,19 +82,19 @@ def refusal(part: str, daemon: bool, left_s: float) -> str | None:
     return "the whole run's time was up" if left_s < SPARE_S + 5 else None
 
 
-def run(name: str, options: Options, seconds: int, program: Path, daemon: bool) -> tuple[Record, str]:
+def _run(name: str, options: Options, seconds: int, program: Path, daemon: bool) -> tuple[Record, str]:
     """Runs one part; returns its place in the report, and all that the part wrote."""
     print(f"probe-nvidia: {name}: {PARTS[name].finds}", file=sys.stderr, flush=True)
     limits = running.Limits(options.calls, options.preemptions, seconds)
     user = NOBODY if name == "controls-user" else None
-    around = environment(name, program.parent, daemon)
+    around = _environment(name, program.parent, daemon)
     outcome = running.run_part(program, PARTS[name].program, limits, user, around)
-    records, broken = summary.parse(outcome.output)
+    records, broken = summary.parse_records(outcome.output)
     detail = outcome.detail + (f"; {broken} lines could not be read" if broken else "")
     part = {"status": outcome.status, "seconds": round(outcome.seconds, 2), "detail": detail}
     findings = summary.summarise(records)
     if name == "yield":
-        findings = judge.judge(findings) + findings
+        findings = judge.judge_records(findings) + findings
     return {**part, "findings": findings}, outcome.output
 
 
@@ -103,9 +103,9 @@ def run_all(options: Options, program: Path, daemon: bool, raw: list[str]) -> It
     begun = time.monotonic()
     for name in options.parts:
         left = TOTAL_S - (time.monotonic() - begun)
-        if why := refusal(name, daemon, left):
+        if why := why_not_run(name, daemon, left):
             yield name, {"status": "not run", "seconds": 0.0, "detail": why, "findings": []}
             continue
-        part, output = run(name, options, min(PARTS[name].seconds, int(left - SPARE_S)), program, daemon)
+        part, output = _run(name, options, min(PARTS[name].seconds, int(left - SPARE_S)), program, daemon)
         raw.append(output)
         yield name, part

@@ -12,7 +12,7 @@ from probe import machine, parts, running
 from probe.summary import Record
 
 
-def notes(options: parts.Options, daemon: bool) -> list[str]:
+def _notes(options: parts.Options, daemon: bool) -> list[str]:
     """Facts that a reader should know about how this report came about."""
     found = []
     if os.geteuid():
@@ -24,7 +24,7 @@ def notes(options: parts.Options, daemon: bool) -> list[str]:
     return found
 
 
-def make(options: parts.Options, command: Sequence[str], folder: Path, raw: list[str]) -> Record:
+def make_report(options: parts.Options, command: Sequence[str], folder: Path, raw: list[str]) -> Record:
     """Compiles the program into ``folder``, runs the parts, and returns the report.
 
     Appends to ``raw`` what each part wrote.
@@ -35,14 +35,14 @@ def make(options: parts.Options, command: Sequence[str], folder: Path, raw: list
     """
     machine.require_driver()
     program = running.build(folder)
-    daemon = machine.mps_runs()
+    daemon = machine.mps_daemon_runs()
     return {
         "version": 1,
         "command": list(command),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "gpu": machine.gpu(program),
+        "gpu": machine.cuda_gpu(program),
         "driver": machine.driver(),
-        "system": machine.system(),
-        "notes": notes(options, daemon),
+        "system": machine.system_facts(),
+        "notes": _notes(options, daemon),
         "parts": dict(parts.run_all(options, program, daemon, raw)),
     }

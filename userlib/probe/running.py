@@ -63,7 +63,7 @@ def build(folder: Path) -> Path:
     return program
 
 
-def end(process: subprocess.Popen[bytes]) -> bool:
+def _end(process: subprocess.Popen[bytes]) -> bool:
     """Asks a part and its children to end, then kills them; returns whether the part is gone.
 
     A part that hangs inside the driver cannot be killed.  It is left behind, and the other parts run.
@@ -82,7 +82,7 @@ def end(process: subprocess.Popen[bytes]) -> bool:
     return process.poll() is not None
 
 
-def run(
+def run_session(
     command: list[str], seconds: float, user: int | None = None, environment: dict[str, str] | None = None
 ) -> Outcome:
     """Runs a command in a session of its own, as ``user`` if given, and collects what it writes.
@@ -106,7 +106,7 @@ def run(
         except subprocess.TimeoutExpired:
             code = None
         # ends children that outlive the command as well
-        gone = end(process)
+        gone = _end(process)
         output.seek(0)
         errors.seek(0)
         said = output.read().decode(errors="replace")
@@ -126,4 +126,4 @@ def run_part(
 ) -> Outcome:
     """Runs one part.  Its own alarm is due before the limit here, so that the part itself puts its groups back."""
     command = [str(program), part, str(limits.calls), str(limits.preemptions), str(limits.seconds)]
-    return run(command, limits.seconds + 2, user, environment)
+    return run_session(command, limits.seconds + 2, user, environment)

@@ -24,7 +24,7 @@ HEADER = Path(__file__).resolve().parent.parent / "nvidia" / "rm.h"
 FIRST_RELEASE, LAST_RELEASE = (515, 43, 4), (595, 45, 4)
 
 
-def parse(text: str) -> tuple[list[Record], int]:
+def parse_records(text: str) -> tuple[list[Record], int]:
     """Records of a part's output, and how many lines were none.  A part that is ended can leave a broken line."""
     records: list[Record] = []
     broken = 0
@@ -91,7 +91,7 @@ def known_release(version: str) -> bool:
     return numbers is not None and FIRST_RELEASE <= numbers <= LAST_RELEASE
 
 
-def runs(start: int, end: int, gaps: Sequence[int]) -> list[tuple[int, int]]:
+def _runs(start: int, end: int, gaps: Sequence[int]) -> list[tuple[int, int]]:
     """The stretches in which a kernel ran, as (from, to).
 
     Args:
@@ -129,7 +129,7 @@ def summarise_slices(records: Iterable[Record]) -> list[Record]:
         scenes.setdefault((record["processes"], record["load"], record["slice_us"]), []).append(record)
     found = []
     for (processes, load, slice_us), together in scenes.items():
-        all_runs = [runs(one["start"], one["end"], one["gaps"]) for one in together]
+        all_runs = [_runs(one["start"], one["end"], one["gaps"]) for one in together]
         # the start and the end of the kernel cut its first and its last run short
         lengths = [end - begin for own in all_runs for begin, end in own[1:-1]]
         costs, overlaps = switches(all_runs)

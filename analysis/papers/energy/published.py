@@ -27,7 +27,7 @@ from analysis.model.energy import (
     SpatialGpu,
 )
 from gpurt.errors import FileError, Problem, TasksetError
-from gpurt.files import read
+from gpurt.files import read_whole
 from gpurt.text import filename
 from gpurt.units import POWERS, UNITS
 
@@ -65,9 +65,9 @@ class AuthorsLine:
         return Span(self.worst, self.best)
 
 
-def lines_of(path: Path) -> tuple[AuthorsLine, ...]:
+def published_lines(path: Path) -> tuple[AuthorsLine, ...]:
     """The lines of a file.  Raises TasksetError with every mistake."""
-    text = read(path, MAX_AUTHORS_BYTES, "a profile (CSV)").decode("utf-8-sig", "replace")
+    text = read_whole(path, MAX_AUTHORS_BYTES, "a profile (CSV)").decode("utf-8-sig", "replace")
     rows = csv.DictReader(io.StringIO(text))
     problems: list[Problem] = []
     found: list[AuthorsLine] = []
@@ -149,7 +149,7 @@ def load_published(folder: Path) -> dict[str, Profile]:
 
 def _kernel(folder: Path, name: str, kind: str, power: int, copy_in: int, copy_out: int) -> PoweredKernel:
     path, (units, static, _) = folder / f"gpu_{kind}" / f"{name}.csv", GPUS[kind]
-    lines = lines_of(path)
+    lines = published_lines(path)
     if len(lines) != units:
         raise FileError(f"{filename(path)}: expected a row for each of 1 to {units} SMs, got {len(lines)}")
     energies = tuple((one.power - static) * one.worst for one in lines)

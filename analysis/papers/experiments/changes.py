@@ -17,7 +17,7 @@ COSTS = ("epsilon", "theta")
 CHANGE_KEYS = (*(one.name for one in fields(Parameters) if one.name != "overlap"), *COSTS)
 
 
-def changed(experiment: Schedulability, changes: Sequence[str]) -> Schedulability:
+def changed_experiment(experiment: Schedulability, changes: Sequence[str]) -> Schedulability:
     """The experiment with each KEY=VALUE, which its name and its title say.
 
     A range is LOW..HIGH, or one value for both.  Raises ValueError for a key that there is not, or that the experiment

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from analysis.energy import compiled
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
-from analysis.energy.setup import CHOSEN, prepare
+from analysis.energy.setup import CHOSEN, prepare_tables
 from analysis.model import MS
 from analysis.model.energy import MJ, SpatialGpu, SpatialSystem
 from analysis.papers.energy import published
@@ -73,7 +73,7 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
         found, run = [], EnergyRun(self.horizon, complete=self.complete)
         for index in range(start, start + count):
             one = system(point, profiles, settings.seed, index)
-            setups = (prepare(one, POLICIES[curve.policy], curve.options) for curve in self.curves)
+            setups = (prepare_tables(one, POLICIES[curve.policy], curve.options) for curve in self.curves)
             found.append([self._numbers(one, compiled.simulate_compiled(setup, run)) for setup in setups])
         return found
 

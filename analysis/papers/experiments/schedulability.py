@@ -110,7 +110,9 @@ class Schedulability(Experiment[Drawable, Counts]):
         seed = point_seed(settings.seed, point)
         if isinstance(point, units.Parameters):
             drawn = units.draw(point, seed, count, start)
-            return {c.label: int(units_sweep.schedulable(drawn, c.test, c.observed).sum()) for c in self.available}
+            return {
+                c.label: int(units_sweep.schedulable_on_units(drawn, c.test, c.observed).sum()) for c in self.available
+            }
         batch = generate(point, seed, count, start, settings.method, PLATFORM)
         return {curve.label: int(schedulable(batch, curve).sum()) for curve in self.available}
 

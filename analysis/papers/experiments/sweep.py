@@ -36,7 +36,7 @@ def verdicts(batch: Batch, name: str) -> NDArray[np.bool_]:
     facts, view, out = compiled.facts(test), batch.view(), pointer("u8", answers)
     flags = lib.GPURT_RTA_ASSIGN * test.assigns
     if status := lib.gpurt_rta_verdicts(view, facts, flags, 0, len(batch), out):
-        compiled.refuse(status)
+        compiled.raise_status(status)
     if (answers == lib.GPURT_RTA_TOO_MANY).any():
         raise ValueError("more tasks use the GPU than there are GPU priorities")
     schedulable: NDArray[np.bool_] = answers == lib.GPURT_RTA_YES

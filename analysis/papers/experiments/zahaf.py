@@ -71,7 +71,7 @@ FIGURES = {
 }
 
 
-def run(figure: Figure, tasksets: int, seed: int, progress: Callable[[], None]) -> list[Row]:
+def _run(figure: Figure, tasksets: int, seed: int, progress: Callable[[], None]) -> list[Row]:
     """A row for each scaling, utilization and curve.  ``progress`` is called after each point."""
     rows: list[Row] = []
     for panel in SCALINGS:
@@ -149,7 +149,7 @@ def _plot_bounds(axes: Any, rows: Sequence[Row]) -> None:
 
 
 STUDIES = [
-    Study(figure.name, figure.title, SOURCE, figure.size, partial(run, figure), draw=partial(draw_zahaf, figure),
+    Study(figure.name, figure.title, SOURCE, figure.size, partial(_run, figure), draw=partial(draw_zahaf, figure),
           measures=figure.measures)
     for figure in FIGURES.values()
 ]  # fmt: skip

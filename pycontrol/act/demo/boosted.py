@@ -17,7 +17,7 @@ def _used(tasks: Taskset) -> list[int]:
     return sorted(found - {0})
 
 
-def within(file: TasksetFile, normal: int) -> tuple[TasksetFile, str]:
+def within_file(file: TasksetFile, normal: int) -> tuple[TasksetFile, str]:
     """The file with priorities of 1 to ``normal`` in the same order, which is all that bounds depend on.
 
     Returns it with a remark for the user; unchanged and without one where its own priorities are within already, or are
@@ -42,7 +42,7 @@ def within(file: TasksetFile, normal: int) -> tuple[TasksetFile, str]:
     return replace(file, taskset=replace(file.taskset, tasks=tasks)), remark
 
 
-def unable(file: TasksetFile, normal: int) -> str:
+def unable_here(file: TasksetFile, normal: int) -> str:
     """Why these tasks cannot run under policy `boosted` on a host with that band; empty if they can."""
     if not normal:
         return "the host cannot do it"

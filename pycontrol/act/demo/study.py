@@ -23,12 +23,12 @@ from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, FileError, GpurtError, RuntimeFailure, UsageError
 from gpurt.text import is_terminal, visible
 from pycontrol.act.demo import table as demo_table
-from pycontrol.act.demo.boosted import unable, within
+from pycontrol.act.demo.boosted import unable_here, within_file
 from pycontrol.act.demo.results import SETUPS, Approach, Results, SetupResult, TaskInfo, TaskResult
 from pycontrol.act.run import crew, launch
 from pycontrol.act.run.emulator import Emulator
 from pycontrol.link import control as client
-from pycontrol.observe.judge.check import compare
+from pycontrol.observe.judge.check import compare_tasks
 
 CASE_STUDY = Path("examples") / "case-study.toml"
 #: Number of random first releases with which each set-up is simulated.
@@ -79,7 +79,7 @@ def case_study() -> Path:
 
 def _bound(test: str, tasks: Taskset) -> tuple[dict[str, int | None], dict[str, str]]:
     """The WCRT of each task, ns, and for a task without one the reason in a few words."""
-    result = registry.find(test).run(tasks)
+    result = registry.find_test(test).run(tasks)
     why = {name: "no bound" for name, verdict in result.verdicts.items() if isinstance(verdict, Failure)}
     return {task.name: result.wcrt(task.name) for task in tasks}, why
 
@@ -124,8 +124,8 @@ def _run_one(
     analysed, notes = _analysed(setup, file, options), []
     if POLICIES[setup.policy].raises:
         normal = host.gpus()[0].normal_priorities
-        file, remark = within(file, normal)
-        if why := unable(file, normal):
+        file, remark = within_file(file, normal)
+        if why := unable_here(file, normal):
             return SetupResult(setup, analysed, None), None, [f"policy boosted was not run on this machine: {why}"]
         notes = [remark] if remark else []
     host.set_policy(setup.policy, gpu=0)
@@ -135,7 +135,7 @@ def _run_one(
             analysed[line.task], observed=line.mort, jobs=line.jobs, misses=line.misses,
             throughput=line.jobs / run.seconds,
         )
-        for line in compare(run.trace, file)
+        for line in compare_tasks(run.trace, file)
     }  # fmt: skip
     return SetupResult(setup, tasks, options.out / f"trace-{setup.name}.json"), run, notes
 
@@ -252,7 +252,7 @@ class Output(Console):
         raise BrokenPipeError
 
 
-def quiet() -> Console:
+def progress_console() -> Console:
     """A console that shows progress on a terminal, and nothing on stdout."""
     return Console(stderr=True, quiet=not is_terminal(sys.stderr))
 

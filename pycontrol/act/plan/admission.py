@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from analysis.answers import partitions as plan
-from analysis.answers.loading import refuse
+from analysis.answers.loading import refuse_file
 from analysis.model import Partition, Taskset
 from analysis.partition.admit import Admission, How, Place
 from analysis.partition.merge import Merger
 from analysis.partition.workload import Workload
-from analysis.rta.partition_order import NO_HOME, home, homeless, locked
-from analysis.taskset import TasksetFile, parse, read
+from analysis.rta.partition_order import NO_HOME, home, locked, not_isolated
+from analysis.taskset import TasksetFile, parse, read_text
 from analysis.taskset.lines import lines_of
 from analysis.taskset.mechanisms import SIZED, way_of
 from analysis.taskset.repartition import with_partitions
@@ -30,7 +30,7 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
 
     Raises TasksetError for mistakes, each with the file and line where it is.
     """
-    old, new = read(file), read(task)
+    old, new = read_text(file), read_text(task)
     parse(file, old)
     _check_only_task(task, new)
     text = f"{old}\n{new}"
@@ -39,7 +39,7 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
         loaded = parse(file, text, unplaced=True)
     except TasksetError as error:
         raise TasksetError(task, [replace(p, line=max(p.line - before, 1)) for p in error.problems]) from None
-    refuse(loaded)
+    refuse_file(loaded)
     for at, one in enumerate(loaded.taskset.tasks[:-1]):
         if one.best_effort and one.uses_gpu and home(one) is None:
             raise TasksetError(file, [Problem(lines_of(old)["task", at], NO_HOME.format(one.name))])
@@ -62,7 +62,7 @@ def _check_only_task(path: Path, text: str) -> None:
         raise TasksetError(path, [Problem(1, "partition: is what admit finds; leave it out")])
 
 
-def places_of(taskset: Taskset, given: Workload, name: str) -> list[Place]:
+def places_of_file(taskset: Taskset, given: Workload, name: str) -> list[Place]:
     """The file's partitions as places; all tasks except the new one are in them."""
     inside: dict[str | None, list[int]] = {partition.name: [] for partition in taskset.partitions}
     homes = {task.name: task.partition.name for task in taskset if task.partition}
@@ -72,7 +72,7 @@ def places_of(taskset: Taskset, given: Workload, name: str) -> list[Place]:
     return [Place(one.name, one.size or 0, tuple(inside[one.name])) for one in taskset.partitions]
 
 
-def standing(taskset: Taskset, why: str) -> str:
+def standing_places(taskset: Taskset, why: str) -> str:
     """Why a file does not hold as it is, which ``why`` says; empty if each of its partitions passes admission's test.
 
     Admission's test, `fp`, needs a CPU for each task; it also is for policy boosted.  Tasks without GPU work are no
@@ -81,7 +81,7 @@ def standing(taskset: Taskset, why: str) -> str:
     sized = all(part.size is not None for part in taskset.partitions)
     if not sized or not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
         return why
-    if unknown := homeless(taskset) or locked(taskset):
+    if unknown := not_isolated(taskset) or locked(taskset):
         return unknown
     if without := plan.without_gpu(taskset).why:
         return without
@@ -90,7 +90,7 @@ def standing(taskset: Taskset, why: str) -> str:
     except plan.Unplannable as error:
         return str(error)
     merger = Merger(given)
-    for place in places_of(taskset, given, ""):
+    for place in places_of_file(taskset, given, ""):
         if place.tasks and not merger.passes(place.tasks, place.size):
             return f"partition {place.name} misses deadlines on its {place.size} units"
     return ""
@@ -103,7 +103,7 @@ def named_task(answer: Admission) -> list[Place]:
     return [place if place.name else replace(place, name=next(free)) for place in answer.places]
 
 
-def written(loaded: TasksetFile, text: str, given: Workload, answer: Admission) -> tuple[str, list[str]]:
+def written_places(loaded: TasksetFile, text: str, given: Workload, answer: Admission) -> tuple[str, list[str]]:
     """The file's text with the task in its place, and remarks: a partition that grows loses its mask."""
     old: Mapping[str | None, Partition] = {one.name: one for one in loaded.taskset.partitions}
     places, notes, partitions = named_task(answer), [], []

@@ -12,14 +12,14 @@ from analysis.answers import coupled
 from analysis.answers import partitions as plan
 from analysis.model import Partition, Task, Taskset
 from analysis.partition.admit import Admission
-from analysis.partition.admit import admit as place_for
+from analysis.partition.admit import admit_task as place_for
 from analysis.partition.workload import Workload
 from analysis.taskset import TasksetFile, parse
 from analysis.taskset.mechanisms import way_of
 from gpurt import files
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
-from pycontrol.act.plan.admission import extended, places_of, written
+from pycontrol.act.plan.admission import extended, places_of_file, written_places
 from pycontrol.act.plan.admitted import told_admission
 from pycontrol.link import applied
 from pycontrol.link.control import Control, connect
@@ -45,7 +45,7 @@ class _Placed:
 
 def admit(device: str | None, file: Path, task: Path, output: Path, as_json: bool) -> int:
     """Finds a place, looks whether the host is what the file says, and sets and writes all of it, or nothing."""
-    with files.held(file), ExitStack() as stack:
+    with files.held_alone(file), ExitStack() as stack:
         found = _place(file, task)
         files.check_writable(output)
         control = stack.enter_context(connect(device))
@@ -75,16 +75,16 @@ def _place(file: Path, task: Path) -> _Placed:
         given = plan.workload(taskset, inside)
     except plan.Unplannable as error:
         raise UsageError(f"{shared}; {error}" if shared else str(error)) from None
-    places = places_of(taskset, given, name)
+    places = places_of_file(taskset, given, name)
     index = next(at for at, item in enumerate(given.items) if item.name == name)
     if shared:
-        answer = coupled.admit(taskset, given, places, index, move=False, grow=False)
+        answer = coupled.admit_coupled(taskset, given, places, index, move=False, grow=False)
     else:
         answer = place_for(given, places, index, grow=False)
     notes = list(plan.conditions(taskset, inside))
     if not answer.how:
         return _Placed(name, given, answer, text, loaded, notes)
-    text, remarks = written(loaded, text, given, answer)
+    text, remarks = written_places(loaded, text, given, answer)
     return _Placed(name, given, answer, text, parse(file, text), [*notes, *remarks])
 
 
@@ -127,7 +127,7 @@ def _set(
         with files.written(output) as out:
             out.write(found.text.encode())
 
-    applied.apply(control, host.clients, _priorities(matched), settings, node, confirm)
+    applied.apply_settings(control, host.clients, _priorities(matched), settings, node, confirm)
 
 
 def _tell(

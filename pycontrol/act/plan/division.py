@@ -11,9 +11,9 @@ from analysis.answers import coupled
 from analysis.answers import partitions as plan
 from analysis.answers.verdict import answer
 from analysis.model import Partition, Taskset
-from analysis.partition.inside import response
+from analysis.partition.inside import response_inside
 from analysis.partition.mechanism import realised
-from analysis.partition.merge import Infeasible, jobs
+from analysis.partition.merge import Infeasible, partition_jobs
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Workload
 from analysis.rta import Result
@@ -60,10 +60,10 @@ def _planned(taskset: Taskset, given: Workload, variant: str, order: str | None)
             raise TooLargeError(f"--variant {variant}: {error}") from None
     if variant == "exact":
         raise UsageError(f"--variant exact: not with {given.inside}, whose bounds depend on all partitions")
-    found = coupled.plan(taskset, given, variant, order)
+    found = coupled.plan_coupled(taskset, given, variant, order)
     if not isinstance(found, Allocation) or not found.fits:
         return found, None
-    return found, coupled.verdict(taskset, given, coupled.places_of(found))
+    return found, coupled.coupled_verdict(taskset, given, coupled.places_of(found))
 
 
 def check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
@@ -121,13 +121,13 @@ def division_bounds(found: Allocation) -> dict[str, int | None]:
     """Bounds of response times, ns, of tests that compute them: fp."""
     bounds: dict[str, int | None] = {}
     for part in found.parts if found.workload.inside == "fp" else ():
-        there = jobs(found.workload, part.tasks, part.size)
+        there = partition_jobs(found.workload, part.tasks, part.size)
         for at, index in enumerate(part.tasks):
-            bounds[found.workload.items[index].name] = response(there, at)
+            bounds[found.workload.items[index].name] = response_inside(there, at)
     return bounds
 
 
-def names(found: Allocation) -> list[str]:
+def partition_names(found: Allocation) -> list[str]:
     """The partitions, p1, p2 and so on."""
     return [f"p{at}" for at in range(1, len(found.parts) + 1)]
 
@@ -136,12 +136,12 @@ def _partitions(found: Any) -> list[Partition]:
     """The partitions as a file has them; none if nothing was found."""
     if isinstance(found, Infeasible):
         return []
-    return [Partition(part.size, name=name) for name, part in zip(names(found), found.parts, strict=True)]
+    return [Partition(part.size, name=name) for name, part in zip(partition_names(found), found.parts, strict=True)]
 
 
 def made(loaded: TasksetFile, text: str, found: Allocation, parts: list[Partition]) -> str:
     """The text of the file with its partitions."""
-    homes = names(found)
+    homes = partition_names(found)
     tasks = {task: homes[told["part"]] for task, told in plan.per_task(found).items()}
     return with_partitions(loaded.path, text, parts, tasks)
 
@@ -203,6 +203,6 @@ def divide(taskset: Taskset, wish: Wish) -> Divided:
         wanted = [(one.name or "", one.size or 0) for one in parts]
         parts, why = realised(offer.mechanism, given.units, wanted, offer.hardware)
         why = why or offered.unconfirmed(offer, [size for _, size in wanted])
-    notes += offered.conditions(offer, [] if why else [one.size or 0 for one in parts]) if offer else []
+    notes += offered.offer_conditions(offer, [] if why else [one.size or 0 for one in parts]) if offer else []
     why = why or plan.homeless(taskset) or unproved(given, "" if wish.gpu_only else shared)
     return Divided(given, found, result, parts, why, shared, notes)

@@ -126,7 +126,7 @@ def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
     if common < offer.hardware.least:
         return (f"whether the driver makes contexts of {listed} SMs is not known: they are no multiples of one size "
                 f"that a split may have; limit the file's units to multiples of {offer.hardware.least}")  # fmt: skip
-    there = cuda_device.groups(offer.device, common)
+    there = cuda_device.sm_groups(offer.device, common)
     if there is None:
         return "the driver has no green contexts: they came with CUDA 12.4"
     if sum(sizes) > there * common:
@@ -134,7 +134,7 @@ def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
     return ""
 
 
-def conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
+def offer_conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
     """The facts that the user has to know of a plan of such sizes before it holds."""
     if offer.mechanism == ways.MPS:
         return ["MPS limits how many SMs a program uses, not which: partitions are not isolated"]

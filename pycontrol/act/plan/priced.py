@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analysis.energy import plot
 from analysis.energy.power import Energy, union
-from analysis.energy.timesliced import TimeSliced, energy, executions, load_timesliced, with_power
+from analysis.energy.timesliced import TimeSliced, energy, load_timesliced, sliced_executions, with_power
 from analysis.model import Taskset
 from analysis.traces.plot import format_of
 from analysis.traces.trace import Trace
@@ -55,7 +55,7 @@ class Costs:
     def add(self, trace: Trace, horizon: int) -> Trace:
         """Counts a run's trace; returns it with a counter of the GPU's power.  Raises UsageError if it is not whole."""
         self.horizon, self.energy = horizon, energy(self.system, trace, horizon)
-        runs = executions(self.system, trace)
+        runs = sliced_executions(self.system, trace)
         self.busy = union((one.start, min(one.end, horizon)) for one in runs if one.start < horizon)
         due = {task.name: task.deadline for task in self.taskset}
         times = {name: {job.release: job.response for job in jobs} for name, jobs in trace.responses().items()}

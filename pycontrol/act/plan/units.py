@@ -13,9 +13,9 @@ from analysis.model import FEDERATED, Partition, Task, Taskset
 from analysis.rta import Bound, Reason, Result, Test
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
-from analysis.rtgpu.assumed import assumed
+from analysis.rtgpu.assumed import assumed_of_units
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.verdict import mixed, other_mode
+from analysis.rtgpu.verdict import mixed_modes, other_mode
 from analysis.taskset import TasksetFile
 from analysis.taskset.repartition import with_partitions
 from analysis.taskset.write import with_policy
@@ -50,7 +50,7 @@ class OwnUnits:
         return {
             "test": self.test.name, "sound": self.test.sound, "fits": not self.why, "why": self.why or None,
             "variant": "federated", "order": None, "objective": self.objective, "compute_units": self.units.total,
-            "notes": assumed(self.system.taskset), "merges": [],
+            "notes": assumed_of_units(self.system.taskset), "merges": [],
             "frontier": [{"task": task, "units": count, "wcrt_ns": wcrt}
                          for task, found in self.frontier.items() for count, wcrt in found],
             **_allocation(self.system, self.result),
@@ -85,7 +85,7 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
         raise UsageError("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
     if why := loaded.taskset.unserved(name):
         raise UsageError(f"{filename(loaded.path)}: {why}")
-    contradiction = mixed(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
+    contradiction = mixed_modes(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
     result = failed(system, Reason.WAITING, contradiction) if contradiction else compiled.run_method(system, units)
     if result.schedulable and objective == "slack":
         best = allocate.most_slack(system, units, allocate.of(system, result))

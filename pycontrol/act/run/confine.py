@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from analysis.masks.hsa_text import MaskTextError, RocrLimits, write
+from analysis.masks.hsa_text import MaskTextError, RocrLimits, write_masks
 from analysis.masks.hsa_text import parse_hsa as parse_text
 from analysis.masks.lint import Masked, hangs, lint
 from analysis.masks.mapping import parse_mask, parse_release
@@ -132,7 +132,7 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
     if part.domain is not None:
         made[DOMAIN] = part.domain
     if part.cu_mask is not None or part.domain is not None:
-        made["LD_PRELOAD"] = preload.environment(preload.find(), None)["LD_PRELOAD"]
+        made["LD_PRELOAD"] = preload.environment(preload.find_preload(), None)["LD_PRELOAD"]
     return made, notes
 
 
@@ -156,7 +156,7 @@ def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tu
     notes = [f"{name}: {one.rule}: {one.text}" for one in lint([found], gpu, release) if one.error]
     if mask != part.cu_mask and mask.bit_count() < (part.size or 0):
         notes.append(f"{name}: the environment leaves {mask.bit_count()} of {part.size} CUs, and bounds are for all")
-    return {MASK: f"{mask:#x}", HSA_MASK: write({**others, number: mask})}, notes
+    return {MASK: f"{mask:#x}", HSA_MASK: write_masks({**others, number: mask})}, notes
 
 
 def _selected(gpus: Sequence[machine.KfdGpu], given: Mapping[str, str]) -> tuple[Topology, int]:

@@ -192,7 +192,7 @@ class Crew:
 
     def _describe(self, task: Task) -> list[str]:
         options, together = self.options, task.name in served(self.file)
-        arguments = task_program.arguments(
+        arguments = task_program.task_arguments(
             task, waiting=options.waiting, managed=options.managed, scale=options.scale, seed=options.seed,
             share=options.share, tell=options.tell or together,  # nothing else says whose segment it is
         )
@@ -301,7 +301,7 @@ class Crew:
             paths |= child.also
         for name, path in paths.items():
             try:
-                report = task_report.load(path)
+                report = task_report.load_report(path)
             except RuntimeFailure:
                 report = None
             if report is None:

@@ -38,7 +38,7 @@ class Emulator:
 
     def _command(self, ready: int) -> list[str]:
         platform = self._platform
-        wrapper = [str(task_program.find()), f"--parent={os.getpid()}", "--exec"]
+        wrapper = [str(task_program.find_task_program()), f"--parent={os.getpid()}", "--exec"]
         command = [
             sys.executable, "-m", "pycontrol", "emulate", f"--socket={self.socket}", f"--gpus={self._gpus}",
             f"--policy={self._policy}", f"--alpha={platform.alpha}ns", f"--theta={platform.theta}ns",

@@ -16,7 +16,7 @@ from analysis.taskset import task_name
 from analysis.traces.trace import Kind, Trace
 from gpurt.text import visible
 from gpurt.units import UNKNOWN_TIME, format_time
-from pycontrol.link.control import ClientInfo, UpdateLatency, raised, updates
+from pycontrol.link.control import ClientInfo, UpdateLatency, raised, update_times
 from pycontrol.machine import procs
 
 #: The value in the file.
@@ -47,9 +47,9 @@ class Process:
     beside: tuple[str, ...] = ()
 
 
-def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
+def look_at_process(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
     """The known facts of a process; None if there is none.  ``clients``: of the host."""
-    command = tuple(procs.command(pid))
+    command = tuple(procs.command_line_of(pid))
     here = procs.process(pid)
     real_time = {thread: found.priority for thread in procs.threads(pid) if (found := procs.stat(thread)) and
                  found.priority}  # fmt: skip
@@ -65,7 +65,7 @@ def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
     )  # fmt: skip
 
 
-def served(recorded: Trace, at_once: bool = False) -> dict[int, tuple[str, ...]]:
+def served_by_process(recorded: Trace, at_once: bool = False) -> dict[int, tuple[str, ...]]:
     """By pid, the tasks of each process that told of jobs of several, and did one at a time, or not (``at_once``)."""
     jobs: dict[int, list[tuple[int, int, str]]] = {}
     begun: dict[tuple[int, str], int] = {}
@@ -88,7 +88,7 @@ def served(recorded: Trace, at_once: bool = False) -> dict[int, tuple[str, ...]]
 
 def _executes(pid: int) -> bool:
     """Whether a process has loaded ROS 2's client library; False also where this user may not know."""
-    return b"/librcl.so" in (procs.read(pid, "maps") or b"")
+    return b"/librcl.so" in (procs.read_proc(pid, "maps") or b"")
 
 
 def _cpus(thread: int) -> set[int]:
@@ -103,7 +103,7 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
     """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
     seen = MEASURED
     if latency:
-        (count, longest), raising = updates(latency), raised(latency, (policy,))
+        (count, longest), raising = update_times(latency), raised(latency, (policy,))
         seen = f"the longest of {count} updates that the host has seen took {format_time(longest)}: add a margin"
         seen += f", and {format_time(raising)} to raise threads" if raising else ""
     lines = [

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from analysis.taskset import TasksetFile
 from analysis.traces.partial import Partial
-from analysis.traces.trace import HOST, PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
+from analysis.traces.trace import HOST, PRIORITIES, SLICES, Event, Kind, Trace, placed_of, traced_times
 from gpurt.errors import DeviceError, RefusedError
 from pycontrol.act.run import task_program
 from pycontrol.act.run.crew import NS, Crew, CrewOptions, Progress, served, stand_ins
 from pycontrol.link.control import GpuStatus
-from pycontrol.link.events import Listener, named_events, priorities, streamed
+from pycontrol.link.events import Listener, event_priorities, named_events, streamed
 from pycontrol.link.sleep import Sleep
 from pycontrol.machine import placement
 from pycontrol.machine.placement import Placement
@@ -128,8 +128,8 @@ def launch(
         DeviceError: there is no host.
         KeyboardInterrupt: the user interrupted before the tasks began, or a second time.  No task is left running.
     """
-    program = task_program.find()
-    where, fifo = placement.place(file.taskset), placement.fifo_permitted()
+    program = task_program.find_task_program()
+    where, fifo = placement.place_cpus(file.taskset), placement.fifo_permitted()
     notes = [*where.notes(), *placement.rights_notes(fifo)]
     names: dict[int, str] = {}
     with (
@@ -166,12 +166,12 @@ def launch(
         "waiting": options.waiting.value if options.waiting else "per task",
         "placement": placement.FOLDED if where.folded else placement.UNFOLDED,
         "scheduling": placement.FIFO if fifo else placement.DEFAULT_CLASS,
-        "times": times_of(stand_ins(file)),
+        "times": traced_times(stand_ins(file)),
         "placed": placed_of(file.taskset), "gpus": str(len(gpus)),
     }  # fmt: skip
     meta |= {HOST: options.host} if options.host else {}
-    said, unset = _unset(file, gpus, priorities(records, names) if fifo else {})
+    said, unset = _unset(file, gpus, event_priorities(records, names) if fifo else {})
     notes += unset
     trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, busy, host, (start, over), ended,
-                               priorities(records, names))  # fmt: skip
+                               event_priorities(records, names))  # fmt: skip
     return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace, failed, gone)

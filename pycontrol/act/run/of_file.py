@@ -17,13 +17,13 @@ from gpurt.text import filename, visible
 from pycontrol.act.run import launch, task_program
 from pycontrol.act.run.confine import confine
 from pycontrol.act.run.crew import CrewOptions, stand_ins
-from pycontrol.ending import raised
+from pycontrol.ending import raised_signals
 from pycontrol.link.control import Control, connect
 from pycontrol.link.nvs import Nvs, domains_of
 from pycontrol.link.rules import all_raisable
-from pycontrol.machine.placement import place
+from pycontrol.machine.placement import place_cpus
 from pycontrol.observe.fit import fit
-from pycontrol.observe.fit.policy import owned
+from pycontrol.observe.fit.policy import owned_objections
 from pycontrol.observe.judge.verdict import Verdict, verdict
 from pycontrol.output import render
 
@@ -109,12 +109,12 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
         host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
         _check_stand_ins(loaded, host)
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
-        task_program.find()  # raises RuntimeFailure before anything is changed
+        task_program.find_task_program()  # raises RuntimeFailure before anything is changed
         if policy:
             all_raisable(control, None, policy)
             control.set_policy(policy)
     runs = host.gpus[0].policy.word
-    used = FEDERATED if federated and owned(loaded.taskset, host) else runs
+    used = FEDERATED if federated and owned_objections(loaded.taskset, host) else runs
     options = CrewOptions(wished.seconds, wished.device, used, wished.waiting,
                                managed=POLICIES[runs].owned,
                                environments=confined.environments, tell=wished.tell, host=fit.saved(host),
@@ -172,7 +172,7 @@ def _launched(
 ) -> tuple[launch.Run, list[str]]:  # fmt: skip
     """The run, in these domains (slices in ns by name), and remarks on them."""
     with ExitStack() as stack:
-        stack.enter_context(raised())
+        stack.enter_context(raised_signals())
         remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
         with render.progress(int(options.seconds * 10), "running") as bar:
             seen = launch.launch(loaded, options, lambda passed: bar.reach(int(passed * 10)), partial)
@@ -189,7 +189,7 @@ def _permitted(control: Control, loaded: TasksetFile, mode: Waiting | None, poli
         host = host.under(policy) if policy else host
     except ValueError as error:
         raise UsageError(f"policy {error}") from None
-    host = replace(host, ran=fit.Ran(mode, place(loaded.taskset).folded))
+    host = replace(host, ran=fit.Ran(mode, place_cpus(loaded.taskset).folded))
     if why := fit.against(fit.objections(loaded, host), fit.Defeats.RUN):
         raise RefusedError(why)
     return host

@@ -35,7 +35,7 @@ UNLOADABLE = "have its sources mark segments (docs/library.md), or build it for 
 SANITIZER = re.compile(r"lib(clang_rt\.)?(asan|hwasan|tsan|lsan|ubsan)\b")
 
 
-def find() -> Path:
+def find_preload() -> Path:
     """The library: GPURT_PRELOAD, else the one of this source tree (built if need be), else an installed one.
 
     Raises:
@@ -119,7 +119,7 @@ def execute(
     """
     if not shutil.which(command[0], os.F_OK):  # before anything is compiled for it
         _leave(command[0], "no such program", NOT_FOUND)
-    library = find() if auto else None
+    library = find_preload() if auto else None
     made = environment(library, device, group)
     if library:
         _warn_without_host(device)

@@ -22,7 +22,7 @@ FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 INCLUDE = f"-I{ROOT / 'userlib' / 'include'}"
 
 
-def find() -> Path:
+def find_task_program() -> Path:
     """The program: GPURT_TASK, else one compiled from this source tree, else what `make install` installed.
 
     Compiles at most once for each state of the sources, into the user's cache directory.
@@ -98,7 +98,7 @@ def _segment(segment: Segment, share: int) -> str:
     return f"gpu:{_span(_shrunk(segment.misc, share))}+{_span(_shrunk(segment.pure, share))}"
 
 
-def arguments(
+def task_arguments(
     task: Task, *, waiting: Waiting | None, managed: bool, scale: tuple[int, int], seed: int, tell: bool = False,
     share: int = 100,
 ) -> list[str]:  # fmt: skip

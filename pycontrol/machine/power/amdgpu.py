@@ -28,7 +28,7 @@ class Power:
 
 def find() -> Iterator[Power | Absent]:
     """The power sensors of all GPUs that amdgpu drives."""
-    for hwmon in sysfs.matching("class/hwmon/hwmon*"):
+    for hwmon in sysfs.matching_sysfs("class/hwmon/hwmon*"):
         if sysfs.word(hwmon / "name") != "amdgpu":
             continue
         place = (hwmon / "device").resolve().name if (hwmon / "device").exists() else hwmon.name

@@ -25,7 +25,7 @@ def every() -> tuple[list[Sensor], list[Absent]]:
     return sensors, absent
 
 
-def chosen(names: Sequence[str]) -> list[Sensor]:
+def chosen_sensors(names: Sequence[str]) -> list[Sensor]:
     """The sensors of these names; without any, the best one of the only GPU.
 
     Raises:

@@ -102,7 +102,7 @@ def find() -> Iterator[NvmlSensor | Absent]:
 def _sensors(library: ModuleType, index: int) -> Iterator[NvmlSensor | Absent]:
     try:
         handle = library.nvmlDeviceGetHandleByIndex(index)
-        model = f"{text_of(library.nvmlDeviceGetName(handle))} {text_of(library.nvmlDeviceGetUUID(handle))}"
+        model = f"{nvml_text(library.nvmlDeviceGetName(handle))} {nvml_text(library.nvmlDeviceGetUUID(handle))}"
     except library.NVMLError as error:
         yield Absent(f"nvml:{index}", f"NVML says: {error}")
         return
@@ -118,6 +118,6 @@ def _sensors(library: ModuleType, index: int) -> Iterator[NvmlSensor | Absent]:
             yield sensor
 
 
-def text_of(raw: str | bytes) -> str:
+def nvml_text(raw: str | bytes) -> str:
     """A text of NVML, which older nvidia-ml-py leaves as bytes."""
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)

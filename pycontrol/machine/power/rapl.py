@@ -31,7 +31,7 @@ class Zone:
 
 def find() -> Iterator[Zone | Absent]:
     """All zones; those inside a package are parts of it."""
-    for path in sysfs.matching("class/powercap/intel-rapl*:*"):
+    for path in sysfs.matching_sysfs("class/powercap/intel-rapl*:*"):
         if not _ZONE.fullmatch(path.name):
             continue
         label = sysfs.word(path / "name") or "unnamed"

@@ -25,7 +25,7 @@ _REASONS = {
 }  # fmt: skip
 
 
-def number(path: Path) -> int:
+def read_number(path: Path) -> int:
     """The integer in a file.  Raises SensorError: no file, no permission, the driver refuses, or it is no integer."""
     text = _text(path)
     if not _NUMBER.fullmatch(text):
@@ -35,7 +35,7 @@ def number(path: Path) -> int:
 
 def natural(path: Path) -> int:
     """As number(), for what cannot be negative."""
-    value = number(path)
+    value = read_number(path)
     if value < 0:
         raise SensorError(f"{filename(path)}: is negative: {value}")
     return value
@@ -58,7 +58,7 @@ def _text(path: Path) -> str:
         raise SensorError(f"{filename(path)}: cannot be read: {why}") from None
 
 
-def matching(pattern: str) -> Iterator[Path]:
+def matching_sysfs(pattern: str) -> Iterator[Path]:
     """The paths below sysfs that match, in a stable order: hwmon2 comes before hwmon10."""
 
     def parts(path: Path) -> list[tuple[int, str]]:

@@ -36,7 +36,7 @@ class Rail:
 
     def value(self) -> int:
         """The power, uW.  A small negative current is an offset of the sensor, and stays negative."""
-        return sysfs.natural(self.voltage) * sysfs.number(self.current)
+        return sysfs.natural(self.voltage) * sysfs.read_number(self.current)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class IioRail:
 def find() -> Iterator[Rail | IioRail | Absent]:
     """All rails with a label, of both drivers."""
     for pattern in ("bus/i2c/drivers/ina3221/*/hwmon/hwmon*", "bus/i2c/drivers/ina3221x/*/iio:device*"):
-        for folder in sysfs.matching(pattern):
+        for folder in sysfs.matching_sysfs(pattern):
             yield from _rails(folder)
 
 

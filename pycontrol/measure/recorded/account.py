@@ -14,7 +14,7 @@ from gpurt.text import visible
 from gpurt.units import UNKNOWN_TIME, format_time
 from pycontrol.measure.entry import percent
 from pycontrol.measure.recorded import jobs
-from pycontrol.measure.recorded.segments import Replay, both, merged
+from pycontrol.measure.recorded.segments import Replay, both, merged_intervals
 from pycontrol.measure.recorded.store import Recording
 from pycontrol.measure.summary import enlarged
 from pycontrol.output import render
@@ -55,8 +55,8 @@ class Account:
         self.recording, self.process = recording, process
         self.replay = Replay(recording, process)
         self.offered = jobs.offered(recording, process)
-        self.job = job or jobs.chosen(self.offered)
-        what, those = jobs.windows(recording, process, self.job) if self.job else ("", [])
+        self.job = job or jobs.chosen_jobs(self.offered)
+        what, those = jobs.job_windows(recording, process, self.job) if self.job else ("", [])
         segments, slack = self.replay.segments, recording.resolution
         self.found = jobs.divided(what, those, segments, slack) if those else None
         self.spins = self._spins()
@@ -130,8 +130,8 @@ class Account:
         on = total = 0
         for thread, spans in self.replay.asleep.items():
             rows = self.recording.rows("SELECT start, end FROM run WHERE thread = ?", thread)
-            if runs := merged(tuple(row) for row in rows):
-                waits = merged(zip(*spans, strict=True))
+            if runs := merged_intervals(tuple(row) for row in rows):
+                waits = merged_intervals(zip(*spans, strict=True))
                 on += both(waits, runs)
                 total += sum(end - start for start, end in waits)
         return (on, total) if total else None
@@ -150,7 +150,7 @@ class Account:
             yield f"the clock counts in {format_time(self.recording.resolution)}: times may be that much longer"
 
 
-def entry(one: Account, found: jobs.RecordedJobs, margin: Fraction, name: str) -> str:
+def recorded_entry(one: Account, found: jobs.RecordedJobs, margin: Fraction, name: str) -> str:
     """The [[task]] of a process, with a ? for each value that the recording does not say."""
     apart = jobs.distances(found.all)
     said = f"; {APART.format(*map(render.ms, (apart[0], apart[2], apart[1])))}" if apart else ""

@@ -20,7 +20,7 @@ NAMED = {
 }  # fmt: skip
 
 
-def plain(name: str) -> str:
+def _plain(name: str) -> str:
     """A name without the numbers that it carries."""
     return re.sub(r"\d+", "#", name)
 
@@ -78,18 +78,18 @@ def offered(recording: Recording, process: int) -> dict[str, list[RecordedJob]]:
     """The ranges of a process by their names without numbers, the longest in all first."""
     found: dict[str, list[RecordedJob]] = {}
     for name, start, end in recording.data.execute(NAMED["range"], (process,)):
-        _add(found.setdefault(plain(name), []), start, end)
+        _add(found.setdefault(_plain(name), []), start, end)
     return dict(sorted(found.items(), key=lambda one: sum(job.start - job.end for job in one[1])))
 
 
-def chosen(offers: Mapping[str, Sequence[RecordedJob]]) -> str:
+def chosen_jobs(offers: Mapping[str, Sequence[RecordedJob]]) -> str:
     """The jobs that need no choice: the profiler's steps, or the only name; "": the user has to say."""
     several = [name for name, those in offers.items() if len(those) > 1]
-    step = plain("ProfilerStep#1")
+    step = _plain("ProfilerStep#1")
     return step if step in several else several[0] if len(offers) == len(several) == 1 else ""
 
 
-def windows(recording: Recording, process: int, job: str) -> tuple[str, list[RecordedJob]]:
+def job_windows(recording: Recording, process: int, job: str) -> tuple[str, list[RecordedJob]]:
     """The kind of thing that has the name, "range", "call" or "kernel", and where these are; "" if nothing has it.
 
     A name counts as it is, without its numbers, or as a regular expression.
@@ -101,7 +101,7 @@ def windows(recording: Recording, process: int, job: str) -> tuple[str, list[Rec
     for what, query in NAMED.items():
         found: list[RecordedJob] = []
         for name, start, end in recording.data.execute(query, (process,)):
-            if job in (name, plain(name)) or pattern.fullmatch(name):
+            if job in (name, _plain(name)) or pattern.fullmatch(name):
                 _add(found, start, end)
         if found:
             return what, found

@@ -47,7 +47,7 @@ UPDATE call SET name = 'the profiler''s own ' || name WHERE rowid IN (
 """
 
 
-def read(path: Path, raw: io.BufferedReader, told: Callable[[], None]) -> Recording:
+def read_kineto(path: Path, raw: io.BufferedReader, told: Callable[[], None]) -> Recording:
     """Reads a Chrome trace.  ``told``: called now and then, to show how far it is.  Raises FileError if it is none."""
     zipped = raw.peek(2).startswith(GZIP)
     source: BinaryIO = gzip.GzipFile(fileobj=raw) if zipped else raw  # type: ignore[assignment]

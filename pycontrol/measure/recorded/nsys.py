@@ -73,7 +73,7 @@ LACKS = {
 LOST = re.compile(r"\b(lost|dropp|discard|overflow|incomplete)|not all .* collected|be missing", re.IGNORECASE)
 
 
-def read(path: Path, told: Callable[[], None]) -> Recording:
+def read_nsys(path: Path, told: Callable[[], None]) -> Recording:
     """Reads an export.  ``told``: called now and then.  Raises FileError if it is none."""
     recording = Recording(path, "Nsight Systems")
     data = recording.data

@@ -14,7 +14,7 @@ from gpurt.errors import FileError, UsageError
 from gpurt.text import filename, visible
 from gpurt.units import format_time
 from pycontrol.measure.recorded import jobs, kineto, nsys, ros2
-from pycontrol.measure.recorded.account import Account, entry
+from pycontrol.measure.recorded.account import Account, recorded_entry
 from pycontrol.measure.recorded.store import Recording
 from pycontrol.output import render
 
@@ -28,7 +28,7 @@ OF = " FROM work WHERE process = ?"
 LAUNCHED_OF_PROCESS = " FROM call JOIN work USING (process, id) WHERE process = ?"
 
 
-def read(path: Path) -> Recording:
+def _read(path: Path) -> Recording:
     """Reads a recording, whatever its form.  Raises FileError if it is none, or is damaged."""
     try:
         raw = path.open("rb")
@@ -39,11 +39,11 @@ def read(path: Path) -> Recording:
         head, size = raw.peek(16)[:16], os.fstat(raw.fileno()).st_size
         with render.progress(size, f"reading {filename(path)}") as bar:
             if head == SQLITE:
-                return nsys.read(path, lambda: bar.reach(min(bar.pos + size // 100, size)))
+                return nsys.read_nsys(path, lambda: bar.reach(min(bar.pos + size // 100, size)))
             if path.suffix in (".nsys-rep", ".qdrep"):
                 raise FileError(f"{filename(path)}: `nsys export --type sqlite` makes a file of it that can be read")
             if head.startswith(GZIP) or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-                return kineto.read(path, raw, lambda: bar.reach(raw.tell()))
+                return kineto.read_kineto(path, raw, lambda: bar.reach(raw.tell()))
     raise FileError(f"{filename(path)}: is no recording that is known: {KNOWN}")
 
 
@@ -61,7 +61,7 @@ def of_files(paths: Sequence[Path], job: str | None, margin: Fraction) -> tuple[
             reports.append(said)
             tasks += made
             continue
-        recording = read(path)
+        recording = _read(path)
         if not recording.count("SELECT count(*) FROM work"):
             recording.against.append("it has no GPU work: the GPU was not recorded, or the program does not use it")
         those = [Account(recording, process, job) for process in recording.processes()]
@@ -72,7 +72,7 @@ def of_files(paths: Sequence[Path], job: str | None, margin: Fraction) -> tuple[
             if one.found and not one.against and not recording.against:
                 name = one.job if one.job not in names else f"{one.job[:40]}-{one.process}-{len(names)}"
                 names.add(name)
-                tasks.append(entry(one, one.found, margin, name))
+                tasks.append(recorded_entry(one, one.found, margin, name))
     if not known:
         raise UsageError(f"--job {visible(job)[:80]}: no range, call or kernel of the recording has that name")
     return "\n\n".join(reports), tasks

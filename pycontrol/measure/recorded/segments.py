@@ -176,7 +176,7 @@ class Replay:
     def _measure(self, segment: Segment) -> None:
         """Divides the time of a segment.  Where several threads act, all of it may be CPU work."""
         end = max(self.work[1]) if segment.end is None else segment.end
-        busy, waits = (merged(zip(*spans, strict=True)) for spans in (self.work, self.waited))
+        busy, waits = (merged_intervals(zip(*spans, strict=True)) for spans in (self.work, self.waited))
         asleep = both(busy, waits)
         segment.busy = sum(until - begin for begin, until in busy)
         segment.idle = both(waits, [(segment.start, end)]) - asleep
@@ -188,7 +188,7 @@ def _before(at: int, thread: int, one: tuple[int, int, int | None, int]) -> bool
     return one[0] <= at if one[2] == thread else one[1] <= at
 
 
-def merged(spans: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
+def merged_intervals(spans: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
     """The intervals that cover the same time and do not overlap, in order."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(spans):

@@ -34,7 +34,7 @@ class Room:
     shared: int
 
 
-def room(arch: str) -> Room:
+def room_of_blocks(arch: str) -> Room:
     """The room that two blocks leave each other.  Raises ValueError for an architecture that is not known."""
     # sm_90a and sm_100f are those SMs, with instructions that no other has.
     found = re.fullmatch(r"sm_(\d+)[af]?", arch)

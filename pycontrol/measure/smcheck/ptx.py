@@ -55,7 +55,7 @@ def is_ptx(text: str) -> bool:
     return bool(re.search(r"^\s*\.version\s+\d", text, re.MULTILINE))
 
 
-def kernels(text: str) -> list[Code]:
+def ptx_kernels(text: str) -> list[Code]:
     """The kernels of a text.  Raises ValueError if it is not whole."""
     text = ASIDE.sub(" ", text)
     if "/*" in text or '"' in text:

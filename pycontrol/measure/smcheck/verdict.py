@@ -58,7 +58,7 @@ class Verdict:
 def read_code(path: Path, into: Said) -> None:
     """Adds what a file says.  Raises FileError that names the file."""
     name = filename(path)
-    data = files.read(path, MAX_CODE_BYTES, "a kernel's text")
+    data = files.read_whole(path, MAX_CODE_BYTES, "a kernel's text")
     if data.startswith(ELF) and data[MACHINE] == EM_AMDGPU:
         raise FileError(f"{name}: {NOT_JUDGED}")
     try:
@@ -73,7 +73,7 @@ def read_code(path: Path, into: Said) -> None:
     if is_ptx == is_ptxas:
         raise FileError(f"{name}: is {'both' if is_ptx else 'neither'}: expected {EXPECTED}")
     try:
-        codes, uses = (ptx.kernels(text), []) if is_ptx else ([], ptxas.uses(text))
+        codes, uses = (ptx.ptx_kernels(text), []) if is_ptx else ([], ptxas.uses(text))
     except ValueError as error:
         place = str(error)
         raise FileError(f"{name}:{place}" if place[:1].isdigit() else f"{name}: {place}") from None
@@ -83,7 +83,7 @@ def read_code(path: Path, into: Said) -> None:
     into.uses += uses
 
 
-def verdicts(said: Said, names: Iterable[str], dynamic: int | None) -> list[Verdict]:
+def kernel_verdicts(said: Said, names: Iterable[str], dynamic: int | None) -> list[Verdict]:
     """A verdict on each kernel, and each architecture for which a text says what it uses.
 
     ``names``: the kernels to judge; none: all.  ``dynamic``: bytes of shared memory that the launch adds, None if that
@@ -111,7 +111,7 @@ def _verdict(name: str, codes: list[Code], use: Use | None, dynamic: int | None)
         why.append("what it uses is not given: add what ptxas -v prints")
     else:
         try:
-            room = limits.room(use.arch)
+            room = limits.room_of_blocks(use.arch)
         except ValueError as error:
             why.append(str(error))
     if use and room:

@@ -16,7 +16,7 @@ from pycontrol.observe.fit.objection import Code, Objection
 KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
 
 
-def clients(file: TasksetFile, host: Host) -> Iterator[Objection]:
+def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """The objections to each client."""
     tasks = {task.name: task for task in file.taskset}
     for one in host.clients:
@@ -36,7 +36,7 @@ def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
             users.setdefault(one.group, host.users.get(one.pid, ""))
     held = file.taskset.held
     for one, task in there:
-        who, user, wanted = process(one), host.users.get(one.pid, ""), _group(file, task)
+        who, user, wanted = _process(one), host.users.get(one.pid, ""), _group(file, task)
         if task and (task.uses_gpu or task.name in held) and one.group != wanted:
             cure = KEEP.format(wanted) if task.name in held else f"gpurt apply has it join {wanted}"
             if one.group:
@@ -65,7 +65,7 @@ def _kept(file: TasksetFile, there: Sequence[tuple[ClientInfo, Task | None]]) ->
                 yield Objection(Code.GROUP, text, f"start it; {KEEP.format(group)}")
         for one, task in there:
             if task and task.name in fork.members and one.group == group and not one.kept:
-                text = f"{process(one)} has a client with no thread that group {group} raises while it owns the GPU"
+                text = f"{_process(one)} has a client with no thread that group {group} raises while it owns the GPU"
                 yield Objection(Code.GROUP, text, KEEP.format(group))
 
 
@@ -78,14 +78,14 @@ def _named(group: str) -> str:
     return f"group {visible(group)}" if group else "no group"
 
 
-def process(one: ClientInfo) -> str:
+def _process(one: ClientInfo) -> str:
     """The process of a client, in words."""
     return f"process {one.pid} ({visible(one.comm)})" if one.pid else "a process that this user may not know"
 
 
 def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
     """A client that may be these tasks."""
-    who = process(one)
+    who = _process(one)
     if one.exempt:
         text = f"{who} is exempt: its work executes beside that of every task, which no bound takes into account"
         yield Objection(Code.EXEMPT, text, "gpurt set exempt --off undoes that")
@@ -100,7 +100,7 @@ def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
 
 def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     """A client that is a task."""
-    who, begun = process(one), one.segments > 0 or one.depth > 0
+    who, begun = _process(one), one.segments > 0 or one.depth > 0
     rules = file.taskset.rules
     raises = any(policy.raises for policy in rules)
     if one.demoted:

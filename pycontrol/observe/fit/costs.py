@@ -12,7 +12,7 @@ from analysis.model.driver import settled
 from analysis.taskset import TasksetFile
 from gpurt.enums import Tier
 from gpurt.units import LONGEST_TIME_NS, exact_ms
-from pycontrol.link.control import GpuStatus, raised, updates
+from pycontrol.link.control import GpuStatus, raised, update_times
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code, Objection
 from pycontrol.observe.fit.policy import used, users, wanted
@@ -89,7 +89,7 @@ def _measured(taskset: Taskset, part: Partition | None, gpu: GpuStatus, host: Ho
     """An update that took longer than the file says of any."""
     most = demanded(taskset, part).alpha
     timed = [one for one in host.latency if one.gpu == gpu.gpu]
-    longest, raising = updates(timed)[1], raised(timed, taskset.policies)
+    longest, raising = update_times(timed)[1], raised(timed, taskset.policies)
     if longest + raising > most and users(taskset):
         also = f", and to raise a thread after one {exact_ms(raising)}" if raising else ""
         text = f"a runlist update of GPU {gpu.gpu} took {exact_ms(longest)}{also}, the file's alpha is {exact_ms(most)}"

@@ -15,13 +15,21 @@ from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, FileError
 from gpurt.text import filename
 from gpurt.units import exact_ms
-from pycontrol.link.control import raised, updates
-from pycontrol.observe.fit.clients import clients, groups
+from pycontrol.link.control import raised, update_times
+from pycontrol.observe.fit.clients import client_objections, groups
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import costs, demanded, failures
 from pycontrol.observe.fit.host import Host, Ran, ask
 from pycontrol.observe.fit.objection import Code, Defeats, Objection, against, data, lines
-from pycontrol.observe.fit.policy import begins, boosted, described, machine, noticing, partitions, policies
+from pycontrol.observe.fit.policy import (
+    begins,
+    boosted_objections,
+    described_objection,
+    machine,
+    noticing,
+    partitions,
+    policies,
+)
 from pycontrol.observe.fit.trace import of_trace, saved
 
 __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "against", "ask", "data", "demanded",
@@ -29,7 +37,8 @@ __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "
 
 #: Every question.
 QUESTIONS = (
-    described, policies, begins, noticing, costs, boosted, partitions, failures, clocks, machine, clients, groups,
+    described_objection, policies, begins, noticing, costs, boosted_objections, partitions, failures, clocks, machine,
+    client_objections, groups,
 )  # fmt: skip
 #: So many updates a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000
@@ -64,11 +73,11 @@ def measured(
     if not file.theta_stated and not all(one.emulated for one in host.gpus):
         text = "[platform] lacks theta, what a context switch of the GPU costs: the host measures updates without it"
         raise FileError(f"{filename(file.path)}: {text}")
-    counts = [updates([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus]
+    counts = [update_times([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus]
     if not sum(counts):
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
     raising = raised(host.latency, file.taskset.policies)
-    longest = updates(host.latency)[1] + raising
+    longest = update_times(host.latency)[1] + raising
     share = MARGIN if margin is None else margin
     alpha = -(-longest * (share + 1) // 1)
     changed, theta = _with_costs(file, int(alpha), max(one.theta_ns for one in host.gpus))

@@ -93,10 +93,10 @@ def ask(control: Control, file: TasksetFile, policy: str | None = None) -> Host:
 
     ``policy``: one that the host is about to have.  Raises DeviceError if it has no GPU or does not answer.
     """
-    return look(control, {*file.taskset.policies, policy}).named(file)
+    return look_without_file(control, {*file.taskset.policies, policy}).named(file)
 
 
-def look(control: Control, policies: Collection[str | None] | None = ()) -> Host:
+def look_without_file(control: Control, policies: Collection[str | None] | None = ()) -> Host:
     """The same without a file: no process is known to be a task.
 
     ``policies``: those that it is asked about, beside its own; None: of what a client has to ask, nothing is asked.
@@ -113,7 +113,7 @@ def look(control: Control, policies: Collection[str | None] | None = ()) -> Host
         sleeps=module and (_parameter("vgpu_sleeps") == "Y"
                            or any(one.alpha_ns + one.theta_ns > MAX_AWAKE_NS for one in gpus)),
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
-        programs={pid: (comm, fingerprint(procs.command(pid))) for pid, comm in pids.items()}, homes=homes,
+        programs={pid: (comm, fingerprint(procs.command_line_of(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def _parameter(name: str) -> str:
 
 def _troubles() -> tuple[str, ...]:
     try:
-        return tuple(one.trouble for one in patched.read() if one.trouble)
+        return tuple(one.trouble for one in patched.read_patched() if one.trouble)
     except (OSError, ValueError) as error:
         return (str(error),)
 

@@ -24,12 +24,12 @@ def users(taskset: Taskset) -> list[Task]:
     return [task for task in taskset.real_time if task.uses_gpu]
 
 
-def apart(taskset: Taskset, host: Host) -> bool:
+def _apart(taskset: Taskset, host: Host) -> bool:
     """Whether the GPUs of the host are the file's partitions, in their order (`gpurt emulate --taskset`)."""
     return len(taskset.parts) > 1 and len(host.gpus) == len(taskset.parts) and all(one.emulated for one in host.gpus)
 
 
-def owned(taskset: Taskset, host: Host) -> bool:
+def owned_objections(taskset: Taskset, host: Host) -> bool:
     """Whether each task that uses the GPU has a virtual GPU of its own, which nobody orders: policy `federated`."""
     places = [taskset.part_of(task) for task in taskset if task.uses_gpu]
     alone = len(host.gpus) == len(taskset.parts) and len(set(places)) == len(places)
@@ -38,7 +38,7 @@ def owned(taskset: Taskset, host: Host) -> bool:
 
 def used(taskset: Taskset, host: Host) -> list[tuple[GpuStatus, Partition | None]]:
     """The GPUs that bounds speak of, each with its partition where it is known."""
-    if not apart(taskset, host):
+    if not _apart(taskset, host):
         return [(gpu, None) for gpu in host.gpus]
     names = {part.name for part in taskset.locked_beside}
     names |= {taskset.parts[taskset.part_of(task)].name for task in users(taskset)}
@@ -52,7 +52,7 @@ def wanted(taskset: Taskset, part: Partition | None) -> str:
     return taskset.policies[0] if len(taskset.policies) == 1 else taskset.platform.policy
 
 
-def described(_file: TasksetFile, host: Host) -> Iterator[Objection]:
+def described_objection(_file: TasksetFile, host: Host) -> Iterator[Objection]:
     """A trace of a real host that does not say what it was."""
     if not host.known:
         text = "the trace does not say on what host it was recorded: its GPUs, clients and updates are unknown"
@@ -104,7 +104,7 @@ def _unordered(taskset: Taskset, host: Host, gpu: GpuStatus) -> Iterator[Objecti
     if gpu.policy is not Policy.TIMESLICED:
         text = f"the file is for policy federated, under which nobody orders the GPU, the host runs {gpu.policy.word}"
         yield Objection(Code.POLICY, text, f"`gpurt set policy timesliced --gpu {gpu.gpu}` changes that")
-    elif not owned(taskset, host):
+    elif not owned_objections(taskset, host):
         text = "the host does not see whether programs keep to the units that the file gives them, nor all their copies"
         yield Objection(Code.UNITS, text, "gpurt emulate --taskset has a virtual GPU for each task's partition")
 
@@ -128,7 +128,7 @@ def _ms(time: int) -> str:
     return exact_ms(time)
 
 
-def boosted(file: TasksetFile, host: Host) -> Iterator[Objection]:
+def boosted_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """The demands of policy `boosted` on a host.  The host refuses what it cannot do, whatever the file's policy is."""
     taskset = file.taskset
     defeats = tuple(

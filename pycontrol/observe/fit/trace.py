@@ -13,7 +13,7 @@ from analysis.traces.trace import HOST, Kind, Trace
 from gpurt.enums import Words
 from gpurt.types import DocumentView
 from pycontrol.link.control import FIELDS, ClientInfo, GpuStatus, UpdateLatency
-from pycontrol.machine.clocks import Clock, MachineClocks, distinct
+from pycontrol.machine.clocks import Clock, MachineClocks, distinct_looks
 from pycontrol.machine.placement import DEFAULT_CLASS, FOLDED
 from pycontrol.observe.fit.host import Host, Ran
 from pycontrol.observe.judge.seen import meaning
@@ -21,7 +21,7 @@ from pycontrol.observe.judge.seen import meaning
 _Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
 
 
-def joined(before: Host, after: Host) -> Host:
+def joined_looks(before: Host, after: Host) -> Host:
     """Two looks at a host as one: the clients of both, the later status of each GPU, and what was wrong at either time.
 
     ``policy`` is one that a GPU had before and has no more.
@@ -37,7 +37,7 @@ def joined(before: Host, after: Host) -> Host:
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
         programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
         users={**before.users, **after.users},
-        clocks=distinct([*before.clocks, *after.clocks]),
+        clocks=distinct_looks([*before.clocks, *after.clocks]),
     )  # fmt: skip
 
 

@@ -56,7 +56,9 @@ def _bounds(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> dic
     return {key: one.bound for key, one in bounded_chains(chain, taskset, responses).latencies.items()}
 
 
-def simulated(chain: Chain, longest: Sequence[int], taskset: Taskset, responses: Mapping[str, int]) -> ChainCheck:
+def simulated_chains(
+    chain: Chain, longest: Sequence[int], taskset: Taskset, responses: Mapping[str, int]
+) -> ChainCheck:
     """The longest times of a chain in simulated runs, 0 if there was none, beside its bounds and what the file allows.
 
     ``responses``: the bounds of tasks by name, ns.

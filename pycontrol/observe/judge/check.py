@@ -102,7 +102,7 @@ class Judged:
     chains: Sequence[ChainCheck] = ()
 
 
-def against(seen: Judged) -> str:
+def why_no(seen: Judged) -> str:
     """Why the answer is no; empty if jobs of every real-time task were seen, all in time, and nothing was found."""
     if any(one.what is What.CLOCK for one in seen.findings):  # no time is worth much then
         return incomplete(seen)
@@ -137,20 +137,20 @@ def _gone(lines: Sequence[TaskCheck]) -> str:
     return f"jobs of {', '.join(gone)} are missing: the program ended before the run did" if gone else ""
 
 
-def unbounded(lines: Sequence[TaskCheck], test: Test) -> str:
+def unbounded_tasks(lines: Sequence[TaskCheck], test: Test) -> str:
     """The real-time tasks that the test has no bound of; empty if it bounds every real-time task."""
     without = [line.task for line in lines if not line.best_effort and line.bound is None]
     return f"{test.name} has no bound of {', '.join(without)}" if without else ""
 
 
-def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequence[TaskCheck]:
+def compare_tasks(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequence[TaskCheck]:
     """One line for each task of the file; ``test``: whose bounds to compare with."""
     return judged(trace, file, test).lines
 
 
 def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     """The verdict on a trace; ``test``: whose bounds to compare with."""
-    result = compiled.run(test, file.taskset) if test else None
+    result = compiled.run_compiled(test, file.taskset) if test else None
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
     parts = len(file.taskset.parts)
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
@@ -161,7 +161,7 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
     findings += judge.advance(trace.end)
-    return Judged(lines_of(judge, _ended(trace, file)), findings, judge.chains)
+    return Judged(task_lines(judge, _ended(trace, file)), findings, judge.chains)
 
 
 def _last_release(trace: Trace) -> int | None:
@@ -194,7 +194,7 @@ def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
     return found
 
 
-def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
+def task_lines(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
     """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns.
 
     A worker need not tell of its jobs, nor be there to the end: a job of its task is over when it is done.

@@ -20,7 +20,7 @@ from pycontrol.observe.judge.subject import lost, of_another_taskset
 MAX_BROKEN_SHOWN = 5
 
 
-def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
+def compared_trace(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
     """The observations of each task of the file in a trace, the findings, and remarks on the trace.
 
     ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it is of another taskset, or

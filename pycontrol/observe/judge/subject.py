@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis.model import Task, Waiting
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from analysis.traces.trace import Kind, Trace, placed_of, times_of
+from analysis.traces.trace import Kind, Trace, placed_of, traced_times
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.observe.fit import fit
@@ -37,7 +37,7 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             return f"{visible(name)} has a deadline of {was} there, and of {now} in the file"
         if there.priority is not None and there.priority != task.priority:
             return f"{visible(name)} has priority {there.priority} there, and {task.priority} in the file"
-    if (times := recorded.meta.get("times")) and times != times_of(_made_up(recorded, file)):
+    if (times := recorded.meta.get("times")) and times != traced_times(_made_up(recorded, file)):
         return "its tasks have other periods or worst-case times than the file's, by which they executed"
     if (placed := recorded.meta.get("placed")) and placed != placed_of(file.taskset):
         return "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's"

@@ -15,8 +15,8 @@ from gpurt.types import Document
 from pycontrol.observe import documents, observed
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.objection import Objection
-from pycontrol.observe.judge.check import Judged, against, unbounded
-from pycontrol.observe.judge.compared import compared
+from pycontrol.observe.judge.check import Judged, unbounded_tasks, why_no
+from pycontrol.observe.judge.compared import compared_trace
 from pycontrol.observe.judge.subject import beyond_the_bounds
 
 
@@ -40,14 +40,14 @@ class Verdict:
         """For JSON, without the remarks."""
         return {
             "test": self.test.name if self.test else None, "in_time": not self.why, "why": self.why or None,
-            "comparable": self.test is not None, "tasks": observed.data(self.seen.lines),
+            "comparable": self.test is not None, "tasks": observed.observed_data(self.seen.lines),
             "chains": observed.chains_data(self.seen.chains),
             "objections": fit.data(self.objections), "findings": list(map(documents.finding, self.seen.findings)),
         }  # fmt: skip
 
     def text(self) -> str:
         """The table of the tasks, and the no."""
-        table = observed.text(self.seen.lines, bounds=self.test is not None)
+        table = observed.observed_text(self.seen.lines, bounds=self.test is not None)
         if self.seen.chains:
             table += f"\n{observed.chains_text(self.seen.chains)}"
         return f"{table}\nNO: {self.why}" if self.why else table
@@ -64,12 +64,14 @@ def verdict(name: Path, recorded: Trace, file: TasksetFile, wanted: str | None =
     test = known.test if known else None
     beyond = beyond_the_bounds(recorded, file, test) if test else ""
     of = None if beyond else test
-    seen, remarks = compared(name, recorded, file, of)
+    seen, remarks = compared_trace(name, recorded, file, of)
     found = fit.objections(file, fit.of_trace(recorded, file))
     apart = f"not compared with the bounds of {test.name}: {beyond}" if test and beyond else ""
     notes = [*(about_others([test], file.taskset) if test and wanted else []), *remarks, *([apart] if apart else []),
              *fit.lines(found)]  # fmt: skip
-    doubt = (known.why if known and wanted else "") or (unbounded(seen.lines, test) if of and test and wanted else "")
+    doubt = (known.why if known and wanted else "") or (
+        unbounded_tasks(seen.lines, test) if of and test and wanted else ""
+    )
     of_the_test = apart if wanted else ""
-    why = against(seen) or of_the_test or fit.against(found) or apart or doubt
+    why = why_no(seen) or of_the_test or fit.against(found) or apart or doubt
     return Verdict(seen, list(dict.fromkeys(notes)), found, of, beyond, doubt, why)

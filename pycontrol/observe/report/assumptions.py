@@ -11,11 +11,11 @@ from analysis.answers.verdict import slow_turns, unlike_the_file
 from analysis.model.platform import YIELD
 from analysis.rta import Result, Test
 from analysis.taskset import TasksetFile
-from analysis.taskset.assumed import lines, of_tests
+from analysis.taskset.assumed import assumption_lines, of_tests
 from analysis.traces.trace import Trace
 from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
-from pycontrol.link.control import GpuStatus, UpdateLatency, raised, updates
+from pycontrol.link.control import GpuStatus, UpdateLatency, raised, update_times
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.observe.fit.fit import Code, Defeats, Objection, demanded
 from pycontrol.observe.judge.finding import Finding, What
@@ -72,7 +72,7 @@ class Evidence:
         return ""
 
 
-def judged(evidence: Evidence) -> list[Assumption]:
+def judged_assumptions(evidence: Evidence) -> list[Assumption]:
     """Every assumption of the bounds, in a fixed order."""
     return [
         _proof(evidence), _subject(evidence), _times(evidence), _clocks(evidence), _releases(evidence),
@@ -226,7 +226,7 @@ def _updates(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.REFUTED, objected)
     if not evidence.latency:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
-    count, longest = updates(evidence.latency)
+    count, longest = update_times(evidence.latency)
     text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
     if raising := raised(evidence.latency, evidence.file.taskset.policies):
         text += f", and to raise a thread after one {exact_ms(raising)}"
@@ -298,7 +298,7 @@ def _unstated(evidence: Evidence) -> Iterator[Assumption]:
         yield Assumption("Each task waits for its GPU work as the file says.", Support.REFUTED, otherwise)
     modes = [evidence.test.waiting] if evidence.test else [None]
     elsewhere = ("cpu_latency", "clocks")
-    for line in lines([one for one in of_tests(evidence.file.taskset, modes) if one.key not in elsewhere]):
+    for line in assumption_lines([one for one in of_tests(evidence.file.taskset, modes) if one.key not in elsewhere]):
         text = "the file's author may state it"
         yield Assumption(line[0].upper() + line[1:] + ".", Support.UNCHECKED, text)
 
@@ -307,7 +307,7 @@ def _placement(evidence: Evidence) -> Assumption:
     assumed = "Each task stays on its CPU, at its SCHED_FIFO priority."
     if lacking := evidence.objected(Code.CPUS):
         return Assumption(assumed, Support.REFUTED, f"{lacking}: make the report there, or give --elsewhere")
-    seen = [name for name, trace in evidence.traces if runs.placed(trace)]
+    seen = [name for name, trace in evidence.traces if runs.placed_by_run(trace)]
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"gpurt run started them so in {', '.join(seen)}")
     return Assumption(assumed, Support.UNCHECKED, "no trace that was given is of tasks that gpurt run started so")

@@ -17,8 +17,8 @@ from analysis import taskset
 from analysis.answers.chosen import covering_test
 from analysis.answers.growth import growth
 from analysis.answers.judged import judge
-from analysis.answers.loading import refuse
-from analysis.answers.registry import find
+from analysis.answers.loading import refuse_file
+from analysis.answers.registry import find_test
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Task
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
@@ -26,10 +26,10 @@ from analysis.traces import trace
 from analysis.traces.trace import HOST, Trace
 from gpurt import _gpurt
 from gpurt.errors import GpurtError
-from gpurt.files import read
+from gpurt.files import read_whole
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
-from pycontrol.link.control import connect, told
+from pycontrol.link.control import connect, told_fields
 from pycontrol.machine import clocks
 from pycontrol.observe import documents
 from pycontrol.observe.doctor import examine
@@ -39,7 +39,7 @@ from pycontrol.observe.judge import subject
 from pycontrol.observe.judge.finding import Finding
 from pycontrol.observe.judge.verdict import verdict
 from pycontrol.observe.report import runs
-from pycontrol.observe.report.assumptions import Assumption, Evidence, Support, judged
+from pycontrol.observe.report.assumptions import Assumption, Evidence, Support, judged_assumptions
 from pycontrol.output import render
 
 #: In larger files the report leaves out how far the times of single tasks may grow.
@@ -79,20 +79,20 @@ def inputs(
     file: Path, traces: Sequence[Path], test: str | None, device: str | None, elsewhere: bool, output: Path
 ) -> Inputs:  # fmt: skip
     """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
-    raw = read(file, taskset.MAX_TASKSET_BYTES, "a taskset file")
+    raw = read_whole(file, taskset.MAX_TASKSET_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
-    refuse(loaded, [find(test)] if test else [], workers=True)
+    refuse_file(loaded, [find_test(test)] if test else [], workers=True)
     found = []
     for path in traces:
-        content = read(path, trace.MAX_TRACE_BYTES, "a trace file")
-        found.append((path, trace.parse(path, content), content))
+        content = read_whole(path, trace.MAX_TRACE_BYTES, "a trace file")
+        found.append((path, trace.parse_trace(path, content), content))
     return Inputs(loaded, raw, found, test, device, elsewhere, output)
 
 
 def gather(given: Inputs) -> Document:
     """The whole document.  Raises UsageError if there is no such test, FileError for a trace of other tasks."""
     file, system = given.file, given.file.taskset
-    named = [find(given.test)] if given.test else []
+    named = [find_test(given.test)] if given.test else []
     answer = judge(file.path, system, named, notes=file.notes)
     analysis = answer.data
     test = covering_test(system, given.test).test
@@ -107,8 +107,8 @@ def gather(given: Inputs) -> Document:
     findings = [(filename(run["trace"]), told) for run, told in judged_runs if run["comparable"]]
     pairs = [(filename(path), recorded) for path, recorded, _ in given.traces]
     result = next((result for _, result in answer.results), None)
-    assumptions = judged(Evidence(file, test, result, known.gpus, known.latency, pairs, objections, findings,
-                                  known.clocks))  # fmt: skip
+    assumptions = judged_assumptions(Evidence(
+        file, test, result, known.gpus, known.latency, pairs, objections, findings, known.clocks))  # fmt: skip
     why = _why(analysis, assumptions, seen)
     return {
         "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
@@ -148,7 +148,7 @@ def _host(device: str | None, file: TasksetFile) -> tuple[Document, Host]:
     except GpurtError as error:  # also one that this user may not ask
         unseen = Host(cpus=online(), clocks=[clocks.look()])
         return {"address": device, "why": str(error), "gpus": [], "latency": []}, unseen
-    shown = [told(one) for one in host.gpus], [documents.latency(one) for one in host.latency if one.count]
+    shown = [told_fields(one) for one in host.gpus], [documents.latency(one) for one in host.latency if one.count]
     return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, host
 
 

@@ -37,7 +37,7 @@ SUPPORT = {
 
 def page(document: DocumentView) -> str:
     """The HTML of a report's document, as ``pycontrol.output.render.plain`` has it."""
-    return _template().render(**document, num=lambda *path: number(document, *path)) + "\n"
+    return _template().render(**document, num=lambda *path: _number(document, *path)) + "\n"
 
 
 @cache
@@ -54,7 +54,7 @@ def _template() -> Template:
     return environment.get_template("report.html")
 
 
-def number(document: DocumentView, *path: object) -> Markup:
+def _number(document: DocumentView, *path: object) -> Markup:
     """The number at that path of the document, with the path as a JSON pointer (RFC 6901); "-" if there is none.
 
     ``path``: keys and indexes; a tuple stands for several.

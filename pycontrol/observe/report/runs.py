@@ -21,7 +21,7 @@ def released(recorded: Trace) -> bool:
     return any(event.kind is Kind.RELEASE for event in recorded.events)
 
 
-def placed(recorded: Trace) -> bool:
+def placed_by_run(recorded: Trace) -> bool:
     """Whether `gpurt run` put the tasks on the file's CPUs, with their SCHED_FIFO priorities."""
     return recorded.meta.get("placement") == UNFOLDED and recorded.meta.get("scheduling") == FIFO
 

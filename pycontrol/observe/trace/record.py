@@ -13,12 +13,12 @@ from gpurt.errors import DeviceError
 from pycontrol.ending import asked
 from pycontrol.link import tracefs
 from pycontrol.link.control import Control, EventRecord, GpuStatus, connect
-from pycontrol.link.events import named_events, priorities, rest
+from pycontrol.link.events import event_priorities, named_events, rest
 from pycontrol.link.sleep import Sleep
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.costs import isolation
-from pycontrol.observe.fit.host import look
-from pycontrol.observe.fit.trace import joined
+from pycontrol.observe.fit.host import look_without_file
+from pycontrol.observe.fit.trace import joined_looks
 from pycontrol.observe.trace.trace import owned_events
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS
 
@@ -76,14 +76,16 @@ def record(
                 raise
             gone, over = str(error), over or time.monotonic_ns()
     blind = f"{gone}: what it did after that was not seen" if gone else sleep.since()
-    return assemble(records, meta | {HOST: fit.saved(looks.host)}, over - EVENT_PATIENCE_NS, blind, failures), gone
+    return assemble_events(
+        records, meta | {HOST: fit.saved(looks.host)}, over - EVENT_PATIENCE_NS, blind, failures
+    ), gone
 
 
 class Looks:
     """The known facts of a host since the recording began.  ``asks``: a connection that gets no events."""
 
     def __init__(self, asks: Control) -> None:
-        self.host = look(asks)
+        self.host = look_without_file(asks)
         self._asks, self._next = asks, time.monotonic() + STATUS_PERIOD_S
 
     def perhaps(self) -> None:
@@ -93,7 +95,7 @@ class Looks:
 
     def again(self) -> None:
         """Looks again.  Raises DeviceError: the host is gone."""
-        self.host = joined(self.host, look(self._asks, None))
+        self.host = joined_looks(self.host, look_without_file(self._asks, None))
         self._next = time.monotonic() + STATUS_PERIOD_S
 
 
@@ -122,7 +124,7 @@ def _told(control: Control, seconds: float | None, stop: threading.Event) -> Gen
         yield some
 
 
-def assemble(records: list[EventRecord], meta: Mapping[str, str], over: int = 0, blind: str = "",
+def assemble_events(records: list[EventRecord], meta: Mapping[str, str], over: int = 0, blind: str = "",
              failures: Sequence[str] = ()) -> Trace:  # fmt: skip
     """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU.
 
@@ -134,7 +136,7 @@ def assemble(records: list[EventRecord], meta: Mapping[str, str], over: int = 0,
     events += owned_events(events, {event.task for event in events if event.task})
     origin = min((event.time for event in events), default=0)
     shifted = [replace(event, time=event.time - origin) for event in events]
-    tasks = {name: About(priority) for name, priority in priorities(records, {}).items()}
+    tasks = {name: About(priority) for name, priority in event_priorities(records, {}).items()}
     until = max(0, over - origin) if events else 0
     ordered = sorted(shifted, key=lambda event: event.time)
     last = max(until, ordered[-1].time if ordered else 0)

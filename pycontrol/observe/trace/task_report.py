@@ -83,7 +83,7 @@ def _job(words: Iterator[str]) -> FinishedJob:
     return FinishedJob(number, release, start, finish, executed, tuple(segments))
 
 
-def parse(text: str) -> TaskReport:
+def parse_report(text: str) -> TaskReport:
     """Reads a report.  From a report that was cut off it takes the whole lines.
 
     Raises:
@@ -112,7 +112,7 @@ def parse(text: str) -> TaskReport:
         raise ValueError(f"a damaged report of gpurt-task ({error})") from None
 
 
-def load(path: Path) -> TaskReport | None:
+def load_report(path: Path) -> TaskReport | None:
     """The report in a file; None if the task never wrote one.
 
     Raises:
@@ -125,6 +125,6 @@ def load(path: Path) -> TaskReport | None:
     if not text:
         return None
     try:
-        return parse(text)
+        return parse_report(text)
     except ValueError as error:
         raise RuntimeFailure(f"{path}: {error}; the task's results are lost, run it again") from None

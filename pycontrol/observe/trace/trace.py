@@ -111,7 +111,7 @@ class _Runlist:
         return frozenset(self._inside) if self._segments else self._all
 
 
-def held(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[Interval]]:
+def held_gpu(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[Interval]]:
     """When the GPU could execute each task's work, from the host's events in order of time.
 
     Args:
@@ -143,7 +143,7 @@ def gpu_events(reports: Mapping[str, TaskReport], host: Sequence[Event], exclusi
         host: the host's events, in order of time.
         exclusive: whether the policy takes tasks off the runlist.  If so, time off the runlist is left out.
     """
-    holding = held(host, reports) if exclusive else {}
+    holding = held_gpu(host, reports) if exclusive else {}
     stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
     for report in reports.values():
         for job in report.jobs:
@@ -172,7 +172,7 @@ def owned_events(host: Sequence[Event], tasks: Collection[str]) -> Iterator[Even
     """
     stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
     first = min((event.time for event in host), default=0)  # a recording may begin in the middle of segments
-    for task, owned in held(host, tasks).items():
+    for task, owned in held_gpu(host, tasks).items():
         for low, high in owned if task in tasks else ():
             for start, end in subtract((max(low, first), high), stalls):
                 yield Event(start, Kind.GPU, task, None, end - start, gpu=0)

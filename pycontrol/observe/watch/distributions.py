@@ -23,7 +23,7 @@ EDGES = [bucket for bucket in range(0, lib.GPURT_HIST_BUCKETS, lib.GPURT_HIST_SU
 RESPONSES = tuple(base * 10**power for power in range(5, 11) for base in (1, 2, 5))
 
 
-def of_host(name: str, text: str, label: str, found: Iterable[tuple[Durations, str]]) -> Metric:
+def host_distributions(name: str, text: str, label: str, found: Iterable[tuple[Durations, str]]) -> Metric:
     """The host's own, by GPU and, if it has a name, another label."""
     family = HistogramMetricFamily(name, text, labels=["gpu", *([label] if label else [])])
     for times, value in found:

@@ -20,11 +20,11 @@ from gpurt.enums import Cause, State
 from gpurt.errors import GpurtError
 from gpurt.text import visible
 from pycontrol.link.control import ClientInfo, Control, GpuStatus
-from pycontrol.link.membership import Home, home
+from pycontrol.link.membership import Home, group_of
 from pycontrol.machine import procs
 from pycontrol.observe.judge.finding import What
 from pycontrol.observe.judge.judge import Judge
-from pycontrol.observe.watch.distributions import of_host
+from pycontrol.observe.watch.distributions import host_distributions
 
 #: The name of clients that have no name of their own here.
 OTHER_NAME = "other"
@@ -146,11 +146,11 @@ class HostCollector:
         for one, cause in causes:
             updates.add_metric([str(one.gpu), cause], one.count)
         yield updates
-        yield of_host("gpurt_runlist_update_seconds", "how long runlist updates took", "cause", causes)
+        yield host_distributions("gpurt_runlist_update_seconds", "how long runlist updates took", "cause", causes)
         raises = [(one, "") for one in latencies if one.cause is Cause.RAISE]
-        yield of_host("gpurt_raise_seconds", "how long the host took to raise or lower threads", "", raises)
+        yield host_distributions("gpurt_raise_seconds", "how long the host took to raise or lower threads", "", raises)
         waits = [(one, "") for one in buses]
-        yield of_host("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
+        yield host_distributions("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
         yield _states([one.gpu for one in gpus], clients)
         yield self._members(clients)
         yield from self._sums(clients)
@@ -192,7 +192,7 @@ class HostCollector:
         return family
 
     def _group_of(self, one: ClientInfo) -> Home:
-        return home(one.group, one.pid) if self._may_name(one) else (OTHER_NAME, "")
+        return group_of(one.group, one.pid) if self._may_name(one) else (OTHER_NAME, "")
 
     def _name(self, one: ClientInfo, known: _Known | None) -> str:
         """A client keeps its name; one that has none gets one as soon as it says whose jobs it does."""

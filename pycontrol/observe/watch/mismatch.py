@@ -17,9 +17,9 @@ from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.watch import CHANGING
 
 
-def bounds_of(test: Test | None, taskset: Taskset) -> dict[str, int]:
+def bounds_by_task(test: Test | None, taskset: Taskset) -> dict[str, int]:
     """The test's bounds by task; none of tasks without one."""
-    result = compiled.run(test, taskset) if test else None
+    result = compiled.run_compiled(test, taskset) if test else None
     return {} if result is None else {
         name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None
     }  # fmt: skip

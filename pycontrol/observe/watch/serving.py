@@ -24,7 +24,7 @@ from pycontrol.observe.watch.distributions import ResponseCollector
 from pycontrol.observe.watch.exposition import Server
 from pycontrol.observe.watch.listening import INSTALL_CURE, OLDEST, address_of, listen_text
 from pycontrol.observe.watch.metrics import ANSWER_LIMIT_S, HostCollector, JudgeCollector, Naming
-from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
+from pycontrol.observe.watch.mismatch import bounds_by_task, lasting, mismatch
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS
 from pycontrol.observe.watch.watches import Watches
 from pycontrol.output import render
@@ -73,7 +73,7 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why]), *found]
     render.note(*remarks, as_json=False)
     responses = ResponseCollector(one.name for one in loaded.taskset)
-    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=EVENT_PATIENCE_NS, gpus=len(host.gpus),
+    judge = Judge(loaded, bounds_by_task(chosen.test, loaded.taskset), patience=EVENT_PATIENCE_NS, gpus=len(host.gpus),
                   observe=responses.observe)  # fmt: skip
 
     def compare(asks: Any) -> None:

@@ -119,7 +119,7 @@ class Watcher:
         names = [f"{client.comm}-{client.pid}" if client.pid else "" for client in clients]
         self.judge.strangers.there({*names} - {""}, now + longest)
         for name, client in zip(names, clients, strict=True):
-            command = fingerprint(procs.command(client.pid)) if client.pid else ""
+            command = fingerprint(procs.command_line_of(client.pid)) if client.pid else ""
             if client.priority and not tasks_of(file, client.comm, command):
                 self.judge.strangers.uses(Event(now, Kind.BEGIN, name, gpu=client.gpu), client.priority)
 

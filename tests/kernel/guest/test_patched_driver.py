@@ -535,7 +535,9 @@ def test_the_probe_finds_the_gpu_by_its_number(monkeypatch: pytest.MonkeyPatch) 
         have("gpus", 1)
         (PARAMETERS / "vgpus").write_text("1")
         assert [one.gpu for one in control.status()] == [0, 2]
-        (finding,) = probe.run_probe([probe.Check("updates", 60, probe._updates)], probe.target(str(DEVICE), None))
+        (finding,) = probe.run_probe(
+            [probe.Check("updates", 60, probe._updates)], probe.probe_target(str(DEVICE), None)
+        )
         assert finding.status.value == "ok", finding
 
 

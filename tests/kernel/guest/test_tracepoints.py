@@ -12,7 +12,7 @@ from pathlib import Path
 from links import MS, PATIENCE, client_of, eventually
 from loading import DEVICE
 
-from analysis.traces.trace import Kind, load
+from analysis.traces.trace import Kind, load_trace
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind
 from pycontrol.link import tracefs
@@ -84,6 +84,6 @@ def test_trace_records_through_tracefs(module: Control, tmp_path: Path) -> None:
         eventually(lambda: module.clients() == [])
         recorder.send_signal(signal.SIGINT)
         assert recorder.wait() == 0
-    kinds = {event.kind for event in load(output).events}
+    kinds = {event.kind for event in load_trace(output).events}
     assert kinds >= {Kind.BEGIN, Kind.GRANT, Kind.PREEMPT, Kind.RESUME, Kind.END, Kind.COMMIT, Kind.GONE}
     assert module.status()
