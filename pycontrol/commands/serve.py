@@ -357,7 +357,7 @@ def serve_command(
         return _bounded(made, lock_bound, stuck_bound)
 
     if not drivers.unpatched():
-        text = "no unpatched GPU driver is found here, so no program will come: 'gpurt emulate' has virtual GPUs"
+        text = "no unpatched GPU driver is found here: without one no program comes; 'gpurt emulate' has virtual GPUs"
         render.note(text, as_json=False)
     what = f"agents of programs on GPU {count - 1}," if count == 1 else f"agents of programs on GPUs 0 to {count - 1},"
     what += f" {words},"

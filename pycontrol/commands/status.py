@@ -281,7 +281,7 @@ def rules_command(device: str | None, gpu: int | None, as_json: bool) -> int:
     lines = [render.table(("effect", "processes", "since"), [_ruled(one) for one in found]) if found else "no rule"]
     for word in ("exempt", "barred"):
         lines.append(f"{word} clients now: {shown.listed([one for one in clients if getattr(one, word)])}")
-    lines += ["", shown.budgets(budgets)] if budgets else ["no client has a budget"]
+    lines += ["", shown.budgets(budgets)]
     data = {
         "rules": list(map(documents.rule, found)),
         "budgets": [{"pid": one.pid, "budget_ns": one.budget_ns, "period_ns": one.period_ns,

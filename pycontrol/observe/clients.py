@@ -40,6 +40,8 @@ def clients_text(seen: Sample, width: int | None, height: int | None) -> str:
 
 def clients_table(clients: list[ClientInfo]) -> str:
     """The clients without what they owned of a time, as the command `clients` shows them."""
+    if not clients:
+        return "no client uses the GPU"
     cells = [_cells(one, "-") for one in clients]
     lines, left = _table([name for name in _columns(cells) if name != "share"], cells, width := render.columns())
     return "\n".join([*lines, *[f"no room in {width} columns for {', '.join(left)} (--json)"] * bool(left)])
@@ -113,6 +115,8 @@ def listed(clients: Sequence[ClientInfo]) -> str:
 
 def budgets(clients: Sequence[ClientInfo]) -> str:
     """The table of clients with their budgets."""
+    if not clients:
+        return "no client has a budget"
     rows = [
         (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None),
          one.on_overrun.word if one.on_overrun is not None else "-", str(one.overruns))

@@ -84,7 +84,7 @@ def test_a_host_of_agents_says_that_no_gpu_is_here(
     begun: list[Config] = []
     monkeypatch.setattr(serve, "run_host", begun.append)
     monkeypatch.setattr(drivers.unpatched, "__defaults__", (tmp_path, frozenset()))
-    assert "no program will come: 'gpurt emulate'" in caller(capfd)("serve")[2]
+    assert "no program comes; 'gpurt emulate'" in caller(capfd)("serve")[2]
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/kfd").touch()
     assert caller(capfd)("serve", "--gpus", "2") == (0, "", "")
