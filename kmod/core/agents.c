@@ -552,8 +552,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 
 	list_for_each(pos, &a->registered)
 		process_of(pos)->doubted = is_doubted(a, process_of(pos)->user, now);
-	if (a->yields)
-		elect(a, now);
+	a->top = a->yields ? find_top(a) : NULL;	/* orders follow below, by the new owner */
 	look_back(a, only, now);
 	a->only = only;
 	a->lazy = false;

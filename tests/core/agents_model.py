@@ -284,8 +284,6 @@ class Model:
         settled = self.open and not self.step and not self.failed
         for p in self.processes:
             p.doubted = p.agent and self.is_doubted(p, now)
-        if self.yields:
-            self.reconsider(now)
         if self.begun is not None and only is not self.only:
             if self.top and self.top is self.only:
                 self.top.outlasts = now - self.begun >= lib.GPURT_AGENT_LAZY_NS

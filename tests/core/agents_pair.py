@@ -147,6 +147,11 @@ class Pair:
             lib.gpurt_agents_rank(self.raw, self.array + name, rank, inside, self.now)
             self.model.ranked(p, rank, inside, self.now)
 
+    def inside(self, name: int, inside: bool = True) -> None:
+        """Whether it is in a segment, before the update that follows from that."""
+        if p := self.find(name):
+            self.array[name].inside = p.inside = inside
+
     def single(self, name: int, single: bool = True, automatic: bool = True) -> None:
         """Whether it has one group for kernels, whose slice can be set, and all its work is in automatic segments."""
         p = self.find(name)

@@ -418,8 +418,10 @@ def test_the_most_urgent_process_stays_on_beside_one_that_need_not_be_alone() ->
     pair = yielding(3)
     assert do(pair, ("commit", 1, None, "BESIDE")) == [("order", 2, False, 3)]
     assert do(pair, ("answer", 2, True)) == [("finished", 0)]
+    pair.inside(0)
     assert do(pair, ("commit", 0, None, "YIELD")) == [("finished", 0)]
     assert [bool(one.on) for one in pair.array[0:3]] == [True, True, False]  # nobody comes on for that
+    pair.inside(0, False)
     assert do(pair, ("commit", 1, None, "BESIDE")) == [("finished", 0)]
     assert do(pair, ("commit", 0, None, "YIELD"), ("tick", LAZY)) == [("order", 1, False, 3)]
     assert do(pair, ("answer", 1, True), ("commit", 1)) == [("order", 0, False, 4)]

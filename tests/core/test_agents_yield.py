@@ -99,6 +99,8 @@ class World:
         if owner == self.owner:
             return
         self.owner = owner
+        for name in range(self.urgent):
+            self.pair.inside(name, name in self.inside)
         self.pair.commit(owner, None, "YIELD" if yields else "BESIDE" if owner is not None else "ALONE")
 
     # Invariants
