@@ -99,8 +99,8 @@ class Posted:
 class Decision:
     """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
-    A decision about a client that is gone by then is not taken, unless it was posted; its result is 0.  Nor is one that
-    `ask` refuses.
+    A decision about a client that is gone by then is not taken; its result is 0.  If it was posted it is, up to the
+    last decision about the client, which has taken it then.  Nor is one taken that `ask` refuses.
     One that is `outdated` comes to the gate once more.  Decisions by `call` of a client are taken in the order of the
     calls.
     """
@@ -540,7 +540,8 @@ class Gpu(ABC):
         lib.gpurt_turns_remove(self._turns, turn)
         decision = self._waiting.pop(turn)
         gone = decision.client and decision.client.gone
-        taken = not decision.result and (bool(decision.posted) or not gone)
+        left = decision.client and gone and (not decision.posted or decision.client.id not in self.clients)
+        taken = not decision.result and not left
         if taken and decision.outdated():
             self._queue(decision)
             return True

@@ -387,6 +387,28 @@ def test_another_agent_comes_after_a_begin_that_waits_behind_another_call_of_its
     assert world.said["agent 2"][:2] == (0, 0)
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_begin_that_was_posted_before_its_process_ended_keeps_the_gpu_from_nobody(behind: bool) -> None:
+    """It waits: ``behind`` a call of the process that waits for its own flag, or for the update in flight."""
+    world, first = alone()
+    if behind:
+        world.gpu.exempt(first, True, lambda _result: None, call=True)
+        world.gpu.begin_posted(first, 50, 0)
+        world.gpu.leave(first)
+        second = world.client(2)
+    else:
+        second = world.client(2)
+        world.gpu._turns.held = True
+        world.gpu.begin_posted(first, 50, 0)
+        world.gpu.leave(first)
+        world.gpu._turns.held = False
+        world.gpu.settle()
+    go_on(world.commands)
+    world.begin(second, 10)
+    assert world.said["begin 2"] == (0,)
+    assert world.gpu.state(second) == lib.GPURT_STATE_RUNNING
+
+
 @pytest.mark.parametrize(("user", "level"), [(0, 50), (NOBODY, 0)])
 def test_a_begin_that_is_posted_has_the_level_that_the_process_has_the_right_to(user: int, level: int) -> None:
     """The process has ended since, and with it the thread."""
