@@ -52,7 +52,8 @@
  *	A process that may begin without asking (GPURT_ORDER_FREE) posts its outermost begin likewise, with
  *	GPURT_BEGIN_POST.  It has no `priority`; `raised` is the thread's own.  The host
  *	believes that as far as the process has the right to it, or the thread has it.  With GPURT_BEGIN_YIELD
- *	(GPURT_ORDER_YIELD) others are taken off a millisecond later, unless the segment ends before.  A begin that
+ *	(GPURT_ORDER_YIELD) others are taken off a millisecond later, unless the segment ends before; at once after one
+ *	that lasted longer.  A begin that
  *	is a call may have that flag, too: the process that may begin so, which is more urgent, may stay on.  Any
  *	other begin, and a GPURT_IOC_WAIT for the GPU, has all others taken off first.
  *

@@ -224,8 +224,11 @@ class AgentGpu(Gpu):
             self._apply(owner, Cause.BEGIN, now)
 
     def wait_grant(self, client: GpuClient, waiter: Waiter) -> None:
-        """Answers once the client, which is in a segment, holds the GPU, and others are off."""
-        if not self.obedience.yields or client.alone:
+        """Answers once the client, which is in a segment, holds the GPU, and others are off.
+
+        A begin that it has posted may still have to be taken.
+        """
+        if not self.obedience.yields or (client.alone and not client.calls):
             super().wait_grant(client, waiter)
             return
 

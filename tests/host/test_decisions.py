@@ -456,6 +456,22 @@ def test_who_waits_for_the_gpu_beside_others_has_it_when_they_are_off() -> None:
     assert world.said["granted"][0] == 0
 
 
+def test_who_waits_for_the_gpu_before_its_begin_is_taken_has_it_when_others_are_off() -> None:
+    """The begin and the wait for the GPU come while another update is in flight."""
+    world, urgent, other = yielding()
+    world.gpu.end_posted(urgent)
+    urgent.alone = True  # as before its first begin of that kind
+    world.gpu._turns.held = True
+    world.gpu.begin_posted(urgent, 0, lib.GPURT_BEGIN_YIELD)
+    world.gpu.wait_grant(urgent, Waiter(world.says("granted")))
+    world.gpu._turns.held = False
+    world.gpu.settle()
+    assert not other.own.raw.on
+    assert "granted" not in world.said
+    world.obeys(other)
+    assert world.said["granted"][0] == 0
+
+
 def test_a_begin_that_is_no_yield_has_others_off_when_it_is_answered() -> None:
     world, urgent, other = yielding()
     world.gpu.update(Decision(
