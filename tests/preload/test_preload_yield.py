@@ -169,28 +169,73 @@ def test_who_has_several_groups_keeps_its_slices_and_nobody_yields_beside_it(
     assert slices(gpu, copies) == [SHORT, OWN, OWN, OWN]
 
 
-@pytest.mark.parametrize("extra", [{"FAKE_BARE": "1"}, {"GPURT_NVIDIA_METHOD": "timeslice"}, {"GPURT_AUTO": "0"}],
-                         ids=["bare", "method", "no automatic segments"])  # fmt: skip
-def test_some_cannot_yield(extra: dict[str, str], start: Start, plane: Control) -> None:
+@pytest.mark.parametrize(
+    "extra", [{"FAKE_BARE": "1"}, {"GPURT_NVIDIA_METHOD": "timeslice"}, {"GPURT_AUTO": "0"}, {"FAKE_MIG": "0.7.0"}],
+    ids=["bare", "method", "no automatic segments", "MIG"],
+)
+def test_some_cannot_yield(extra: dict[str, str], start: Start, plane: Control, gpu: FakeGpu) -> None:
+    if "FAKE_MIG" in extra:
+        gpu.ask("divide", gpu=0, instance=7, computes=1)
     urgent = real_time(plane, start(**extra))
-    start()
+    start(**{name: extra[name] for name in extra if name == "FAKE_MIG"})
     eventually(lambda: len({one.pid for one in plane.clients()}) == 2)
     assert plane.status()[0].ready is None
     assert urgent.pid
 
 
-def test_equal_priorities_budgets_and_exemptions_ask(start: Start, plane: Control) -> None:
-    first, second = (real_time(plane, start(), 50) for _ in range(2))
-    assert plane.status()[0].ready is None
-    plane.set_priority(second.pid, 51)
-    ready(plane, 1)
-    plane.set_budget(second.pid, 10**7, 10**8)
-    ready(plane, None)
-    plane.set_budget(second.pid, 0, 0)
-    ready(plane, 1)
-    plane.set_exempt(True, pid=second.pid)
-    ready(plane, None)
-    assert first.pid
+def united(plane: Control, *programs: Program) -> None:
+    for one in programs:
+        plane.set_group(one.pid, "one")
+
+
+#: What meets begin by yield: whether the most urgent process yields, and who is on all the same while others are off.
+#: ``make`` gets the most urgent process and two of no priority.
+MEETS: dict[str, tuple[Callable[..., object], bool, bool]] = {
+    "its equal": (lambda plane, _, one, __: plane.set_priority(one.pid, 50), False, False),
+    "equals below it": (lambda plane, _, *both: [plane.set_priority(one.pid, 40) for one in both], True, False),
+    "its budget": (lambda plane, urgent, *_: plane.set_budget(urgent.pid, 10**7, 10**8), False, False),
+    "another's budget": (lambda plane, _, one, __: plane.set_budget(one.pid, 10**7, 10**8), True, False),
+    "its exemption": (lambda plane, urgent, *_: plane.set_exempt(True, pid=urgent.pid), False, False),
+    "another's exemption": (lambda plane, _, one, __: plane.set_exempt(True, pid=one.pid), True, True),
+    "its group": (lambda plane, urgent, one, _: united(plane, urgent, one), False, True),
+    "others' group": (lambda plane, _, *both: united(plane, *both), True, False),
+    "others' group above it": (
+        lambda plane, _, one, other: (united(plane, one, other), plane.set_priority(other.pid, 60)), False, False
+    ),
+    "its other GPU": (lambda _, urgent, *__: urgent.do("context 1 1", "use 0"), True, False),
+    "another's other GPU": (lambda _, __, one, ___: one.do("context 1 1", "use 0"), True, False),
+    "another policy": (lambda plane, *_: plane.set_policy(Policy.LOCK_PRIORITY), False, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "yields", "stays"), MEETS.values(), ids=MEETS)
+def test_each_meets_it_in_one_way(
+    make: Callable[..., object], yields: bool, stays: bool, served: Served, start: Start, plane: Control, gpu: FakeGpu
+) -> None:  # fmt: skip
+    """If the most urgent process does not yield the others are off before its work executes, as without."""
+    one, other = start(), start()
+    urgent = real_time(plane, start())
+    ready(plane, 2)
+    make(plane, urgent, one, other)
+    ready(plane, 2 if yields else None)
+    assert begins_beside(served, plane, urgent, KERNEL, "all") == yields
+    urgent.heard()
+    assert [off(gpu, each) for each in (one, other)] == [0, 0] or not yields
+    urgent.do(LONG)
+    eventually(lambda: not gpu.enabled(other.pid))
+    eventually(lambda: gpu.enabled(one.pid) == stays)
+    assert gpu.enabled(urgent.pid)
+
+
+def test_each_gpu_has_a_most_urgent_process_of_its_own(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    here, there = (start() for _ in range(2))
+    there.do("context 1 1")
+    here.do("context 1 1")
+    eventually(lambda: len(plane.clients()) == 4)
+    plane.set_priority(here.pid, 50, gpu=0)
+    plane.set_priority(there.pid, 50, gpu=1)
+    eventually(lambda: [one.ready for one in plane.status()] == [1, 1])
+    assert slices(gpu, here, there) == [LONGEST, SHORT, SHORT, LONGEST]
 
 
 def test_a_driver_that_refuses_a_slice_is_no_late_agent(start: Start, plane: Control, gpu: FakeGpu) -> None:
