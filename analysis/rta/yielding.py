@@ -22,7 +22,8 @@ def users(taskset: Taskset) -> list[Task]:
 def wait(segment: GpuSegment, taskset: Taskset) -> int:
     """How much longer than G^e a segment of the most urgent task may take beside what updates are charged, ns.
 
-    min(k Delta, W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is charged, and W has one.
+    min(k Delta + m (theta + s), W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is charged, and
+    W has one.
     W alone where a slice of the task itself may end before others are off.
     """
     platform, others = taskset.platform, len(users(taskset)) - 1
@@ -31,8 +32,8 @@ def wait(segment: GpuSegment, taskset: Taskset) -> int:
     alone = values.lazy + 2 * values.decision + platform.epsilon
     if not segment.ready or min(segment.pure.worst, alone) > values.long:
         return off
-    turns = (values.groups + others) * (platform.theta + values.slice) + platform.theta
-    return min(segment.ready * turns, off)
+    turns = (values.groups + others) * (platform.theta + values.slice)
+    return min(segment.ready * (turns + platform.theta) + turns, off)
 
 
 def _values(platform: Platform) -> Yield:
