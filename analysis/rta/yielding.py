@@ -22,9 +22,8 @@ def users(taskset: Taskset) -> list[Task]:
 def wait(segment: GpuSegment, taskset: Taskset) -> int:
     """How much longer than G^e a segment of the most urgent task may take beside what updates are charged, ns.
 
-    min(k Delta + m (theta + s), W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is charged, and
-    W has one.
-    W alone where a slice of the task itself may end before others are off.
+    min(k Delta + m (theta + s), W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is charged,
+    and W has one.  W alone where a slice of the task itself may end before others are off.
     """
     platform, others = taskset.platform, len(users(taskset)) - 1
     values = _values(platform)

@@ -169,7 +169,7 @@ segments = [{ misc = "0ms", gpu = "0.1ms", ready = 1 }, { misc = "0.1ms", gpu = 
 
 
 def test_an_order_under_way_gives_others_one_more_turn() -> None:
-    """It was the update of the segment before: it takes a process off, and puts it on again, while the next one waits."""
+    """It is of the segment before: it takes a process off, and puts it on again, while the next segment waits."""
     close = taskset_of(CLOSE, TRAINER, TRAINER.replace("trainer", "second"), groups=2)
     close = with_yield(replace(close, platform=replace(close.platform, alpha=450 * US)), slice=100 * US)
     rng, bound = random.Random(1), wcrt(close, "camera")
