@@ -252,7 +252,7 @@ def test_every_decision_waits_for_the_update_in_flight(patient: Control, make: M
     assert patient.status()[0].runner_pid == third.pid
 
 
-def test_a_failing_update_holds_up_no_decision(strict: Control, make: Make) -> None:
+def test_a_failing_update_holds_up_no_decision(strict: Control, make: Make, hosts: Hosts) -> None:
     owner, late = ready(make), ready(make)
     owner.run(begin, 10)
     assert comes(owner, begun) == PENDING
@@ -261,6 +261,9 @@ def test_a_failing_update_holds_up_no_decision(strict: Control, make: Make) -> N
     eventually(lambda: all(one.depth == 0 for one in strict.clients()))
     assert late.run(park, 2) == Order(0, 3, 1)
     eventually(lambda: strict.status()[0].late == 1)  # its answer was to an order that was overtaken
+    if (log := hosts.latest.with_suffix(".log")).exists():  # of a host in user space
+        told = f"process {late.pid}) has an agent that has not carried out", "the runlist could not be updated"
+        eventually(lambda: all(one in log.read_text() for one in told))
 
 
 def test_an_owner_that_dies_is_not_waited_for(patient: Control, make: Make) -> None:
