@@ -550,8 +550,12 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 	bool settled = a->open && !a->step && !a->failed;
 	struct list_head *pos;
 
-	list_for_each(pos, &a->registered)
+	a->deadline = U64_MAX;		/* not when the last owner was to be alone, if it began beside others */
+	a->overdue = U64_MAX;
+	list_for_each(pos, &a->registered) {
 		process_of(pos)->doubted = is_doubted(a, process_of(pos)->user, now);
+		arm(a, process_of(pos));
+	}
 	a->top = a->yields ? find_top(a) : NULL;	/* orders follow below, by the new owner */
 	look_back(a, only, now);
 	a->only = only;

@@ -53,9 +53,8 @@
  *	GPURT_BEGIN_POST.  It has no `priority`; `raised` is the thread's own.  The host
  *	believes that as far as the process has the right to it, or the thread has it.  With GPURT_BEGIN_YIELD
  *	(GPURT_ORDER_YIELD) others are taken off a millisecond later, unless the segment ends before; at once after one
- *	that lasted longer.  A begin that
- *	is a call may have that flag, too: the process that may begin so, which is more urgent, may stay on.  Any
- *	other begin, and a GPURT_IOC_WAIT for the GPU, has all others taken off first.
+ *	that lasted longer.  A begin that is a call may have that flag, too: the process that may begin so, which is
+ *	more urgent, may stay on.  Any other begin, and a GPURT_IOC_WAIT for the GPU, has all others taken off first.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds.  GPURT_WAIT_GRANT: the caller holds the GPU.  GPURT_WAIT_WORK: the

@@ -391,6 +391,7 @@ def test_the_most_urgent_process_begins_beside_those_whose_slices_are_short() ->
         assert pair.raw.deadline <= pair.now + LAZY
         assert do(pair, ("tick", LAZY - 1)) == []
         assert do(pair, ("commit", None)) == [("finished", 0)]
+        assert pair.raw.deadline > pair.now + 1  # the host is not woken for nothing
     orders = [("order", 0, False, 3), ("order", 2, False, 3)]
     assert do(pair, ("commit", 1, None, "YIELD"), ("tick", LAZY)) == orders
     assert do(pair, ("answer", 0, True)) == []
