@@ -54,7 +54,6 @@ HEADERS = [
     "analysis/native/energy_sim.h",
     "analysis/native/batch.h",
     "analysis/native/generate.h",
-    "analysis/native/partition.h",
     "analysis/native/rta.h",
     "analysis/native/rtgpu.h",
     "analysis/native/rtgpu_sim.h",

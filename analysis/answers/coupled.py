@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from analysis.answers import registry
 from analysis.model import GpuSegment, Partition, Segment, Span, Task, Taskset
@@ -49,6 +50,7 @@ class Coupled(Merger):
             self._known[key] = all(isinstance(solve(t, partitioned.suspend(t, system)), Bound) for t in users)
         return self._known[key]
 
+    @cached_property
     def singles(self) -> list[Part] | Infeasible:
         """A partition for each task, or which task has no bound alone on any size."""
         parts: list[Part] = []

@@ -10,11 +10,11 @@ from analysis import rta
 from analysis.answers import registry
 from analysis.model import GpuSegment, Kernel, Platform, Task, Taskset, Waiting
 from analysis.model.conflicts import Neighbours
-from analysis.partition import fast, variants
-from analysis.partition.exact import EXACT
+from analysis.partition import variants
+from analysis.partition.exact import EXACT, exact
 from analysis.partition.inside import NON_PREEMPTIVE
 from analysis.partition.merge import Infeasible
-from analysis.partition.variants import LIST_ORDERS, ONE, Allocation
+from analysis.partition.variants import LIST_ORDERS, Allocation
 from analysis.partition.workload import Item, Workload
 from gpurt.types import Document
 from gpurt.units import exact_ms
@@ -131,25 +131,13 @@ def _scales(segment: GpuSegment) -> bool:
 def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
     """The result of a variant, `best` or `exact`.  Raises Unplannable for more tasks than `exact` takes."""
     if variant == BEST:
-        return fast.best_fast(given)
+        return variants.best(given)
     if variant != EXACT:
-        return fast.run_fast(given, variant, order or LIST_ORDERS[0])
+        return variants.run_variant(given, variant, order or LIST_ORDERS[0])
     try:
-        return fast.exact_fast(given)
+        return exact(given)
     except ValueError as error:
         raise Unplannable(str(error)) from None
-
-
-def merge_steps(found: Allocation) -> tuple[variants.MergeStep, ...]:
-    """The merges that made an allocation; none for `exact` and `1g`."""
-    if found.variant in (EXACT, ONE):
-        return ()
-    if found.workload.inside in COUPLED:
-        return found.steps
-    again = variants.run_variant(found.workload, found.variant, found.order)
-    assert isinstance(again, Allocation)
-    assert again.sets == found.sets
-    return again.steps
 
 
 def conditions(taskset: Taskset, inside: str) -> Iterator[str]:

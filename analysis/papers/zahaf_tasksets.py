@@ -1,19 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random workloads by section 7.1 of contention-aware partitioning, as the compiled planner reads them."""
+"""Random workloads by section 7.1 of contention-aware partitioning, and what the planner makes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.model import MS, Kernel
 from analysis.model.uunifast import uunifast
-from analysis.partition.fast import TASK, Structs, Way, sweep
+from analysis.partition.merge import Merger
+from analysis.partition.variants import Allocation, run_variant
 from analysis.partition.workload import Item, Workload
 
+#: An array of TASKs or of RESULTs.
+Structs: TypeAlias = NDArray[Any]
+#: A variant and its order.
+Way: TypeAlias = tuple[str, str]
+#: A task: ns, and the factors of its time without and with a conflict.
+TASK = np.dtype([
+    ("period", "i8"), ("deadline", "i8"), ("parallel", "i8"), ("serial", "i8"), ("numerator", "u4", 2),
+    ("denominator", "u4", 2), ("memory", "?"), ("priority", "u4"),
+])  # fmt: skip
+#: Whether a way finds partitions that fit, how many, and their load in units of 2^-SHIFT.
+RESULT = np.dtype([("fits", "?"), ("parts", "i8"), ("load", "i8")])
 #: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings/partitioning.md, "Partitioning").
 PERIODS_MS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)
 #: Conflict factors of compute and memory tasks, and the share of a that no parallelism shortens, as 1 / n.
@@ -59,7 +73,7 @@ def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> St
     tasks["period"], tasks["deadline"], tasks["memory"] = periods, periods * 3 // 4, memory
     tasks["parallel"] = parallel + serial if parameters.shared else parallel
     tasks["serial"] = 0 if parameters.shared else serial
-    tasks["smallest"], tasks["numerator"][..., 0], tasks["denominator"][..., 0] = 1, 1, 1
+    tasks["numerator"][..., 0], tasks["denominator"][..., 0] = 1, 1
     tasks["numerator"][..., 1] = np.array([factor.numerator for factor in FACTORS])[memory]
     tasks["denominator"][..., 1] = np.array([factor.denominator for factor in FACTORS])[memory]
     tasks["priority"] = TOP_PRIORITY - periods // MS * parameters.tasks - np.arange(parameters.tasks)
@@ -73,12 +87,20 @@ TOP_PRIORITY = 2**31
 
 
 def results(parameters: Parameters, tasks: Structs, ways: Sequence[Way]) -> Structs:
-    """The result of each way for each taskset, under EDF as in the paper."""
-    return sweep(tasks, parameters.units, "edf", ways, lambda row: zahaf_workload(row, parameters.units))
+    """The RESULT of each way for each taskset, under EDF as in the paper."""
+    found = np.zeros((len(tasks), len(ways)), RESULT)
+    for at, row in enumerate(tasks):
+        workload = zahaf_workload(row, parameters.units)
+        merger = Merger(workload)  # ways try the same merges
+        for number, (variant, order) in enumerate(ways):
+            outcome = run_variant(workload, variant, order, merger)
+            if isinstance(outcome, Allocation):
+                found[at, number] = outcome.fits, len(outcome.parts), outcome.load
+    return found
 
 
 def zahaf_workload(row: Structs, units: int, inside: str = "edf") -> Workload:
-    """One of the tasksets, for the readable planner."""
+    """One of the tasksets, for the planner."""
     return Workload(tuple(_item(index, task) for index, task in enumerate(row)), units, inside)
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 
-from analysis.partition import fast, variants
+from analysis.partition import variants
 from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Workload
@@ -54,7 +53,6 @@ def admit_task(
     ``move``: if nothing else works, by dividing the GPU anew.  ``grow``: whether partitions can get more units.
     ``merger``: what decides whether tasks fit a partition; by the workload's test inside it unless given.
     """
-    anew = partial(variants.best, merger=merger) if merger else fast.best_fast
     merger = merger or Merger(workload)
     broken = [place for place in places if place.tasks and not merger.passes(place.tasks, place.size)]
     free = workload.units - sum(place.size for place in places)
@@ -73,7 +71,7 @@ def admit_task(
             return Admission(tuple(kept if found in kept else [*kept, found]), how, tuple(tried))
     if not move:
         return Admission(tuple(places), None, tuple(tried))
-    moved = anew(workload)
+    moved = variants.best(workload, merger)
     if isinstance(moved, Allocation) and moved.fits:
         divided = tuple(Place(None, part.size, part.tasks) for part in moved.parts)
         return Admission(divided, How.MOVED, tuple(tried))

@@ -7,7 +7,7 @@ from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Workload
 
-#: Most tasks: 3^N / 2 steps.  For more there is analysis.partition.columns.
+#: Most tasks: 3^N / 2 steps, which take seconds.
 MAX_TASKS_OF_SEARCH = 16
 EXACT = "exact"
 
@@ -19,9 +19,9 @@ def exact(workload: Workload) -> Allocation | Infeasible:
     """
     count = len(workload.items)
     if count > MAX_TASKS_OF_SEARCH:
-        raise ValueError(f"exact takes at most {MAX_TASKS_OF_SEARCH} tasks, not {count}")
+        raise ValueError(f"exact takes at most {MAX_TASKS_OF_SEARCH} tasks, not {count}; best gives an upper bound")
     merger = Merger(workload)
-    start = merger.singles()
+    start = merger.singles
     if isinstance(start, Infeasible):
         return start
     sizes = _sizes(merger, count)
@@ -52,14 +52,26 @@ def _sizes(merger: Merger, count: int) -> list[int | None]:
     return sizes
 
 
+#: Units and partitions of a set, and the groups of tasks that are the partitions.
+_Found = tuple[tuple[int, int], tuple[int, ...]]
+
+
 def _cheapest(sizes: list[int | None], count: int, most: int) -> list[int] | None:
-    """f_k(S) = min over G containing S's lowest task of m*(G) + f_{k-1}(S minus G): the sets that f(all) chooses."""
+    """The groups of all tasks with the fewest units, and among those the fewest groups, but at most so many.
+
+    f(S) = min over G containing S's lowest task of m*(G) + f(S minus G).  Only if that takes too many groups are there
+    rows for each number of them.
+    """
     full = (1 << count) - 1
-    before: list[tuple[int, tuple[int, ...]] | None] = [None] * (full + 1)
-    before[0] = (0, ())
-    found = before[full]
+    row: list[_Found | None] = [((0, 0), ())] + [None] * full
+    for subset in range(1, full + 1):
+        row[subset] = _split(subset, sizes, row)
+    found = row[full]
+    if found is None or found[0][1] <= most:
+        return None if found is None else list(found[1])
+    before, found = [row[0]] + [None] * full, None
     for _ in range(most):
-        row: list[tuple[int, tuple[int, ...]] | None] = [None] * (full + 1)
+        row = [None] * (full + 1)
         for subset in range(1, full + 1):
             row[subset] = _split(subset, sizes, before)
         last = row[full]
@@ -69,17 +81,20 @@ def _cheapest(sizes: list[int | None], count: int, most: int) -> list[int] | Non
     return list(found[1]) if found else None
 
 
-def _split(
-    subset: int, sizes: list[int | None], before: list[tuple[int, tuple[int, ...]] | None]
-) -> tuple[int, tuple[int, ...]] | None:
-    lowest, chosen = subset & -subset, None
-    rest = subset ^ lowest
-    others = rest
+def _split(subset: int, sizes: list[int | None], before: list[_Found | None]) -> _Found | None:
+    lowest, chosen, fewest = subset & -subset, 0, None
+    rest = others = subset ^ (subset & -subset)
     while True:
-        group = lowest | others
-        size, left = sizes[group], before[subset ^ group]
-        if size is not None and left is not None and (chosen is None or size + left[0] < chosen[0]):
-            chosen = (size + left[0], (*left[1], group))
+        size, left = sizes[lowest | others], before[rest ^ others]
+        if size is not None and left is not None:
+            units, parts = left[0]
+            if fewest is None or (size + units, parts + 1) < fewest:
+                fewest, chosen = (size + units, parts + 1), lowest | others
         if not others:
-            return chosen
+            break
         others = (others - 1) & rest
+    if fewest is None:
+        return None
+    left = before[subset ^ chosen]
+    assert left is not None
+    return fewest, (*left[1], chosen)

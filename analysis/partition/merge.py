@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 
 from analysis.partition.inside import TESTS, SporadicTask
@@ -84,6 +85,7 @@ class Merger:
             self._merged[key] = None if size is None else self.part(tasks, size)
         return self._merged[key]
 
+    @cached_property
     def singles(self) -> list[Part] | Infeasible:
         """A partition for each task, sized by lemma 2; or by which lemma no partitioning exists."""
         parts: list[Part] = []

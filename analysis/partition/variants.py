@@ -70,7 +70,7 @@ def run_variant(
 ) -> Allocation | Infeasible:  # fmt: skip
     """The result of a variant for the workload.  An allocation that does not fit is where the heuristic was stuck."""
     merger = merger or Merger(workload)
-    start = merger.singles()
+    start = merger.singles
     if isinstance(start, Infeasible):
         return start
     if variant == ONE and start:

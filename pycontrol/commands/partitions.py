@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from analysis.answers import partitions as plan
 from analysis.answers.loading import analysable_text
 from analysis.answers.partitions import per_task
 from analysis.partition.merge import Infeasible
@@ -47,7 +46,7 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 
 )
 @FILE
 @click.option("--variant", type=click.Choice(VARIANTS), default="best", show_default=True,
-              help="Which heuristic, all, or the optimum: of 20 tasks, or more of which few fit together.")  # fmt: skip
+              help="Which heuristic, all, or the optimum, of up to 16 tasks.")  # fmt: skip
 @click.option("--order", type=click.Choice(("dec", "inc")),
               help="Begin with the fullest or the emptiest partition; with one heuristic.")  # fmt: skip
 @ANY_INSIDE
@@ -78,7 +77,7 @@ def partitions_command(file: Path, explain: bool, output: Path | None, as_json: 
         data |= _data(found, divided.shared, divided.result)
         text = [_headline(found, why, divided.shared), *_tables(found, data)]
         if explain:
-            data["merges"] = [_step(step, divided.given) for step in plan.merge_steps(found)]
+            data["merges"] = [_step(step, divided.given) for step in found.steps]
             text += ["", *_told(data["merges"], found)]
         if output and not why:
             text += _written(output, made(loaded, text_of_file, found, divided.parts), wish.gpu_only, data)

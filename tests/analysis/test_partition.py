@@ -46,7 +46,7 @@ def test_a_lonely_memory_task_among_compute_tasks_has_no_conflict() -> None:
 
 @pytest.mark.parametrize(("kind", "a", "size"), [("compute", 300, 5), ("memory", 300, 7)])
 def test_lemma_2_sizes_a_task_alone(kind: str, a: int, size: int) -> None:
-    parts = Merger(of(68, item("t", kind, a))).singles()
+    parts = Merger(of(68, item("t", kind, a))).singles
     assert not isinstance(parts, Infeasible)
     assert [part.size for part in parts] == [size]
 
@@ -64,7 +64,7 @@ def test_a_task_that_fits_nowhere_is_named() -> None:
 def test_merges(kinds: tuple[str, str], least: int) -> None:
     """Two tasks of size 2: a merge is valid on 3 units only (definition 2)."""
     merger = Merger(of(68, *(item(kind, kind, 90) for kind in kinds)))
-    one, other = merger.singles()
+    one, other = merger.singles
     assert (one.size, other.size) == (2, 2)
     merged = merger.merge(one, other)
     assert (merged.size if merged else None) == (3 if least == 3 else None)
@@ -84,7 +84,7 @@ def g3(units: int) -> Workload:
 
 def test_g3_sizes_and_merges_by_hand() -> None:
     merger = Merger(g3(5))
-    assert [part.size for part in merger.singles()] == [2, 2, 2]
+    assert [part.size for part in merger.singles] == [2, 2, 2]
     least = {pair: merger.least(pair, 1, 5) for pair in [(0, 1), (0, 2), (1, 2), (0, 1, 2)]}
     assert least == {(0, 1): 2, (0, 2): 3, (1, 2): 4, (0, 1, 2): 4}
     times = [

@@ -14,7 +14,6 @@ import pytest
 from partition_schedule import Release, first_miss, periodic, shared_first_miss
 
 from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, zahaf_workload
-from analysis.partition.fast import run_fast
 from analysis.partition.inside import (
     TESTS,
     SporadicTask,
@@ -26,7 +25,7 @@ from analysis.partition.inside import (
     overloaded,
 )
 from analysis.partition.merge import Merger, partition_jobs
-from analysis.partition.variants import Allocation
+from analysis.partition.variants import Allocation, run_variant
 
 #: Accepted partitions that are simulated; GPURT_LONG: those of the issue.
 ACCEPTED = 100_000 if os.environ.get("GPURT_LONG") else 150
@@ -130,7 +129,7 @@ def test_accepted_partitions_meet_deadlines_and_a_unit_less_does_not(inside: str
         seed += 1
         row = generate_zahaf(Parameters(50, 46 if seed % 2 else 40, shared=bool(seed % 3)), seed, 1)[0]
         given = zahaf_workload(row, 68, inside)
-        outcome = run_fast(given, ("fit-ina", "sms-ina", "bf-act")[seed % 3])
+        outcome = run_variant(given, ("fit-ina", "sms-ina", "bf-act")[seed % 3])
         if not isinstance(outcome, Allocation):
             continue
         merger = Merger(given)
@@ -188,7 +187,7 @@ def test_a_planner_that_forgets_conflicts_is_broken() -> None:
     """Sizes for times without conflicts miss deadlines once conflicts slow the tasks down."""
     row = generate_zahaf(Parameters(50, 40), 5, 1)[0]
     honest, naive = zahaf_workload(row, 68), zahaf_workload(forgetful(row), 68)
-    outcome = run_fast(naive, "fit-ina")
+    outcome = run_variant(naive, "fit-ina")
     assert isinstance(outcome, Allocation)
     crowded = [part for part in outcome.parts if any(honest.conflicts(part.tasks))]
     assert crowded
@@ -202,7 +201,7 @@ def test_contention_across_partitions_breaks_sizes_that_do_not_count_it() -> Non
         plain = zahaf_workload(generate_zahaf(Parameters(30, 24), seed, 1)[0], 68)
         slowed = replace(plain, items=tuple(replace(i, always=cross) if i.memory else i for i in plain.items))
         for declared in (plain, slowed):
-            outcome = run_fast(declared, "fit-ina")
+            outcome = run_variant(declared, "fit-ina")
             if isinstance(outcome, Allocation):
                 late = any(misses_or_overloads(partition_jobs(slowed, p.tasks, p.size), "edf") for p in outcome.parts)
                 assert not (late and declared is slowed)

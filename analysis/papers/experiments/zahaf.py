@@ -18,7 +18,6 @@ from analysis.papers.experiments.study import Study
 from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results
 from analysis.partition.variants import HEURISTICS, LIST_ORDERS
 from analysis.partition.workload import SHIFT
-from gpurt._gpurt import lib
 from gpurt.types import Document
 
 SOURCE = "Zahaf et al., contention-aware GPU partitioning"
@@ -91,7 +90,7 @@ def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Ite
             start = time.process_time_ns()
             found = results(parameters, tasks, [(curve, "dec")])[:, 0]
             spent.append(time.process_time_ns() - start)
-        fits = found["status"] == lib.GPURT_PARTITION_FITS
+        fits = found["fits"]
         row = _row(curve, fits)
         if fits.any():
             row |= {"load": float(found["load"][fits].mean()) / 2**SHIFT, "lower": float(lower[fits].mean()),
@@ -100,7 +99,7 @@ def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Ite
     if figure.best:
         ways = [(variant, order) for variant in HEURISTICS for order in LIST_ORDERS]
         found = results(parameters, tasks, ways)
-        yield _row(BEST, (found["status"] == lib.GPURT_PARTITION_FITS).any(axis=1))
+        yield _row(BEST, np.any(found["fits"], axis=1))
 
 
 def _row(curve: str, fits: NDArray[np.bool_]) -> Document:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The planner on the paper's random tasksets: the rates of section 7.2, and what lemma 1 and the optimum say."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results, zahaf_workload
+from analysis.partition.exact import exact
+from analysis.partition.merge import Infeasible, Merger
+from analysis.partition.variants import HEURISTICS, LIST_ORDERS
+
+MANY = 10 if os.environ.get("GPURT_LONG") else 1
+WAYS = [(variant, order) for variant in HEURISTICS for order in LIST_ORDERS]
+
+
+def rates(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> Any:
+    """Per cent of tasksets that each way schedules."""
+    return 100 * results(parameters, generate_zahaf(parameters, 1, count), ways)["fits"].mean(axis=0)
+
+
+def test_one_partition_collapses_where_each_scaling_says() -> None:
+    """With the shared scaling at U = 36, with the printed one at U = 7."""
+    one = [("1g", "dec")]
+    assert rates(Parameters(utilization=30), 25, one) >= 95
+    assert rates(Parameters(utilization=40), 25, one) <= 10
+    assert rates(Parameters(utilization=5, shared=False), 25, one) >= 90
+    assert rates(Parameters(utilization=8, shared=False), 25, one) <= 10
+
+
+def test_sms_is_above_bf_and_two_rules_of_ours_above_both() -> None:
+    """Section 7.2: SMS is above BF as U grows, with ties as the list has them."""
+    ways = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina", "act")]
+    at_46 = rates(Parameters(utilization=46), 40 * MANY, [*ways, ("fit-act", "dec"), ("sav-act", "dec")])
+    assert at_46[:4].min() >= 50
+    assert at_46[:2].min() > at_46[2:4].max()
+    assert at_46[4:].min() >= at_46[:4].max()
+
+
+def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
+    parameters, of_exact, of_heuristics = Parameters(10, 9, 14), 0, 0
+    tasks = generate_zahaf(parameters, 1, 15 * MANY)
+    fits = results(parameters, tasks, WAYS)["fits"].any(axis=1)
+    for row, fit in zip(tasks, fits, strict=True):
+        found = exact(zahaf_workload(row, parameters.units))
+        best = not isinstance(found, Infeasible) and found.fits
+        assert best or not fit
+        of_exact, of_heuristics = of_exact + best, of_heuristics + fit
+    assert 0 < of_heuristics >= 0.8 * of_exact
+
+
+def test_what_lemma_1_refuses_fits_nowhere() -> None:
+    """Against exact without the lemma: on more units than the lemma has seen."""
+    refused = 0
+    for row in generate_zahaf(Parameters(6, 9.7, 10), 3, 100 * MANY):
+        start = Merger(zahaf_workload(row, 10)).singles
+        if isinstance(start, Infeasible) and start.lemma == 1:
+            refused += 1
+            larger = exact(zahaf_workload(row, 14))
+            assert isinstance(larger, Infeasible) or larger.units > 10
+    assert refused
+
+
+def test_exact_takes_sixteen_tasks() -> None:
+    with pytest.raises(ValueError, match="exact takes at most 16 tasks, not 17; best gives an upper bound"):
+        exact(zahaf_workload(generate_zahaf(Parameters(17, 6, 40), 1, 1)[0], 40))
