@@ -6,17 +6,16 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from analysis.attack.closeness import Closeness, Kind
+from analysis.attack.closeness import Closeness, Kind, closeness_table
 from analysis.attack.closeness import closeness as compare
-from analysis.attack.closeness import closeness_table as closeness_table
 from analysis.attack.files import FILE_COUNTS as COUNTED
-from analysis.attack.files import attack_files as attack_files
-from analysis.attack.files import files_table as files_table
+from analysis.attack.files import attack_files, files_table
 from analysis.attack.outcome import Effort
 from analysis.attack.report import ATTACK_COLUMNS, attack_table, row, standing, toml
 from analysis.attack.search import attack as search
@@ -37,16 +36,22 @@ SEED = click.option("--seed", default=1, show_default=True, help="Same seed, sam
 JOBS = click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
                     help="Number of processes.")  # fmt: skip
 
-THREADS = click.option("--serving-threads", "threads", is_flag=True,
-                       help="Threads serve several tasks; of tests that bound those.")  # fmt: skip
-PENDING = click.option("--pending", is_flag=True,
-                       help="With release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
+#: What tasksets may have besides: the field of a test that bounds it, and what it is.
+KINDS = {
+    "threads": ("threads", "threads that serve several tasks"),
+    "pending": ("pending", "tasks of which several jobs are pending"),
+    "latency": ("latency", "wake-ups of threads"),
+    "workers": ("paths", "tasks with workers"),
+    "yields": ("yields", "segments that begin by yield"),
+    "chains": ("", "chains of tasks"),
+}
 
-LATENCY = click.option("--latency", is_flag=True, help="Wake-ups of threads take time; of tests that bound that.")
-CHAINS = click.option("--chains", is_flag=True,
-                      help="Tasks are in chains, whose links may be triggered, fork and join.")  # fmt: skip
-YIELDS = click.option("--yields", is_flag=True, help="GPU segments begin by yield; of tests that bound that.")
-WORKERS = click.option("--workers", is_flag=True, help="Tasks have workers; of tests that bound that.")
+
+def _with(*kinds: str) -> Callable[[Any], Any]:
+    """The option that says what tasksets have besides."""
+    told = ", ".join(f"{KINDS[kind][1]} ({kind})" for kind in kinds)
+    return click.option("--with", "kinds", multiple=True, type=click.Choice(kinds), metavar="KIND",
+                        help=f"Tasksets with {told}; of tests that bound those; may be repeated.")  # fmt: skip
 
 
 @command(
@@ -68,23 +73,18 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
               help="Number of random first releases to start from.")  # fmt: skip
 @click.option("--steps", default=40, show_default=True, type=click.IntRange(0, 10**6),
               help="Number of steps of local search after that.")  # fmt: skip
-@THREADS
-@PENDING
-@LATENCY
-@WORKERS
-@CHAINS
-@YIELDS
+@_with(*KINDS)
 @FOLDER
 @JSON
 def attack_command(
-    names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
-    latency: bool, workers: bool, chains: bool, yields: bool, output: Path, as_json: bool,
+    names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, kinds: tuple[str, ...],
+    output: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
-    if workers and (threads or pending or latency or yields):
-        raise UsageError("--workers goes with no other kind of tasks: no bound is for both")
-    tests = _tests(names, list(registry.TESTS.values()), threads, pending, latency, workers, yields)
-    effort = Effort(runs, steps, threads, pending, latency, workers, chains, yields)
+    if "workers" in kinds and not set(kinds) <= {"workers", "chains"}:
+        raise UsageError("--with workers goes with no other kind of tasks than chains: no bound is for both")
+    tests = _tests(names, list(registry.TESTS.values()), kinds)
+    effort = Effort(runs, steps, **dict.fromkeys(kinds, True))
     make_folder(output)
     check_writable(output / "attack.md")
     rows = []
@@ -93,33 +93,22 @@ def attack_command(
         if not as_json:
             render.say(_text(rows[-1]))
     files = _write(output, rows)
-    settings = {"tasksets": tasksets, "seed": seed, "runs": runs, "steps": steps, "threads": threads,
-                "pending": pending, "with_workers": workers, "with_latency": latency,
-                "with_chains": chains, "with_yields": yields}  # fmt: skip
+    settings = {"tasksets": tasksets, "seed": seed, "runs": runs, "steps": steps, "tasks_with": kinds}  # fmt: skip
     text = f"{attack_table(rows)}\n\n{', '.join(map(str, files))}"
     render.emit({**settings, "files": files, "tests": rows}, as_json, text)
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
 
 
-def _tests(
-    names: tuple[str, ...], usual: list[Test], threads: bool, pending: bool, latency: bool = False,
-    workers: bool = False, yields: bool = False,
-) -> list[Test]:  # fmt: skip
+def _tests(names: tuple[str, ...], usual: list[Test], kinds: tuple[str, ...]) -> list[Test]:
     """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
     try:
         tests = [registry.find(name) for name in names] or usual
     except ValueError as error:
         raise UsageError(str(error)) from None
-    for asked, key, what in (
-        (threads, "threads", "threads that serve several tasks"),
-        (pending, "pending", "tasks of which several jobs are pending"),
-        (latency, "latency", "wake-ups of threads"),
-        (workers, "paths", "tasks with workers"),
-        (yields, "yields", "segments that begin by yield"),
-    ):
-        if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
+    for key, what in (KINDS[kind] for kind in kinds):
+        if wrong := [test.name for test in tests if key and not getattr(test, key) and test.name in names]:
             raise UsageError(f"{wrong[0]} has no bounds for {what}")
-        tests = [test for test in tests if not asked or getattr(test, key)]
+        tests = [test for test in tests if not key or getattr(test, key)]
     return tests
 
 
@@ -201,9 +190,9 @@ def files_command(count: int, seed: int, jobs: int, output: Path, as_json: bool)
     epilog="""\b
 Examples:
   gpurt experiment closeness boosted-suspend
-  gpurt experiment closeness boosted-suspend --pending      several jobs of a task pending
-  gpurt experiment closeness boosted-suspend --chains       reactions and ages of chains
-  gpurt experiment closeness boosted-suspend --workers      workers of tasks, also under a hold
+  gpurt experiment closeness boosted-suspend --with pending      several jobs of a task pending
+  gpurt experiment closeness boosted-suspend --with chains       reactions and ages of chains
+  gpurt experiment closeness boosted-suspend --with workers      workers of tasks, also under a hold
 
 \b
 Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage; 3 a file cannot be written;
@@ -212,31 +201,27 @@ Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage
 @NAMES
 @TASKSETS
 @SEED
-@THREADS
-@PENDING
-@CHAINS
-@WORKERS
+@_with("threads", "pending", "chains", "workers")
 @FOLDER
 @JSON
 def closeness_command(
-    names: tuple[str, ...], tasksets: int, seed: int, threads: bool, pending: bool, chains: bool, workers: bool,
-    output: Path, as_json: bool,
+    names: tuple[str, ...], tasksets: int, seed: int, kinds: tuple[str, ...], output: Path, as_json: bool
 ) -> int:  # fmt: skip
     """Compare the bounds of tests, of all sound ones unless named, with exact worst cases of tiny tasksets.
 
     A taskset in which a schedule exceeds a bound is written beside the table (docs/closeness.md).
     """
-    if threads and pending:
-        raise UsageError("--serving-threads and --pending exclude each other: no bound is for both")
-    if workers and (threads or pending or chains):
-        raise UsageError("--workers goes with no other kind of tasks")
-    tests = _tests(names, [test for test in registry.TESTS.values() if test.sound], threads, pending, workers=workers)
+    if {"threads", "pending"} <= set(kinds):
+        raise UsageError("--with threads and --with pending exclude each other: no bound is for both")
+    if "workers" in kinds and len(set(kinds)) > 1:
+        raise UsageError("--with workers goes with no other kind of tasks")
+    tests = _tests(names, [test for test in registry.TESTS.values() if test.sound], kinds)
     if units := [test.name for test in tests if test.name in registry.UNITS]:
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
     path = output / "closeness.md"
     make_folder(output)
     check_writable(path)
-    rows = [_closeness(test, tasksets, seed, Kind(threads, pending, chains, workers)) for test in tests]
+    rows = [_closeness(test, tasksets, seed, Kind(**dict.fromkeys(kinds, True))) for test in tests]
     texts = {path: closeness_table(rows) + "\n"}
     texts |= {_beside(output, one.test.name): toml(one.counterexample) for one in rows if one.counterexample}
     data: list[Document] = [
