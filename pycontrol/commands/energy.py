@@ -53,16 +53,14 @@ written; 6 a job exceeded a bound, which is a bug."""
 @click.option("--random-offsets", is_flag=True, help="First releases at random in [0, period), not the file's.")
 @click.option("--complete", is_flag=True,
               help="Release jobs before the horizon only, and run until all are done: equal jobs for every policy.")
-@click.option("--powers-off", type=click.IntRange(1, 99), metavar="PERCENT",
-              help="Also say what follows if idle and active powers are off by so much, in the first run.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run of the only policy as a trace.")
 @click.option("--plot", "plot_path", type=Output(), help="Draw energy and misses of each policy: .png, .svg or .pdf.")
 @IGNORE_CPU
 @JSON
 def simulate_command(
     file: Path, policies: tuple[str, ...], horizon: int, runs: int, seed: int, execution: str, sporadic: bool,
-    random_offsets: bool, complete: bool, powers_off: int | None, trace_path: Path | None, plot_path: Path | None,
-    ignore_cpu: bool, as_json: bool,
+    random_offsets: bool, complete: bool, trace_path: Path | None, plot_path: Path | None, ignore_cpu: bool,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
     files_apart([trace_path, plot_path], file)
@@ -92,16 +90,15 @@ def simulate_command(
             found.append(summed)
             if trace_path:
                 trace_of(setup, run, compiled.simulate_compiled(setup, run, jobs)).save(trace_path)
-    off = None if powers_off is None else data.off(loaded.system, chosen, run, powers_off)
     if plot_path:
         plot.compare_plot([(one.name, one.energy, one.judged, one.missed) for one in found], plot_path)
     render.note(*loaded.notes, *(note for one in found for note in one.notes()), as_json=as_json)
     whole = {
         "file": file, "runs": runs, "horizon_ns": horizon, "in_time": all(one.in_time for one in found),
         "policies": [one.document() for one in found], "notes": [*loaded.notes, *(n for o in found for n in o.notes())],
-        "files": [path for path in (trace_path, plot_path) if path], "powers_off": off.document() if off else None,
+        "files": [path for path in (trace_path, plot_path) if path],
     }  # fmt: skip
-    render.emit(whole, as_json, data.energy_text(found) + (f"\n\n{off.text()}" if off else ""))
+    render.emit(whole, as_json, data.energy_text(found))
     return max(one.exit_code for one in found)
 
 

@@ -10,9 +10,7 @@ from analysis.energy.fit import Estimate, Fit
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
-from analysis.energy.uncertain import Spread, spreads
-from analysis.model.energy import J, SpatialSystem
-from gpurt.errors import UsageError
+from analysis.model.energy import J
 from gpurt.types import Document, DocumentView
 from pycontrol.output import render
 from pycontrol.output.render import ms
@@ -176,41 +174,6 @@ def explain_text(rows: Sequence[DocumentView]) -> str:
               f"{float(row['whole_utilization']):.5f}", str(row["preference"]), "yes" if row["assigned"] else "")
              for row in rows]  # fmt: skip
     return render.table(headers, cells)
-
-
-class Off:
-    """The consequences of powers that are off by ``percent``, at ``count`` corners."""
-
-    def __init__(self, percent: int, count: int, spreads: Sequence[Spread]) -> None:
-        self.percent, self.count, self.spreads = percent, count, spreads
-
-    def document(self) -> Document:
-        """The JSON object."""
-        policies = [
-            {"policy": one.name, "least_uj": round(one.least / _UJ), "most_uj": round(one.most / _UJ),
-             "fewest_missed_jobs": one.fewest, "most_missed_jobs": one.highest, "moved_corners": one.moved,
-             "less_corners": one.less} for one in self.spreads
-        ]  # fmt: skip
-        return {"percent": self.percent, "corners": self.count, "policies": policies}
-
-    def text(self) -> str:
-        """A table, and a line for each pair of policies whose order is not certain."""
-        rows = [(one.name, joules(one.least), joules(one.most), f"{one.fewest} to {one.highest}",
-                 f"{one.moved} of {self.count}") for one in self.spreads]  # fmt: skip
-        headers = ("policy", "least J", "most J", "missed", "tasks moved")
-        lines = [f"if idle and active powers are off by {self.percent} %:", render.table(headers, rows)]
-        lines += [f"UNCERTAIN: {one.name} needs less than {other} at {count} of {self.count} corners"
-                  for one in self.spreads for other, count in one.less.items()]  # fmt: skip
-        return "\n".join(lines)
-
-
-def off(system: SpatialSystem, setups: Sequence[Setup], run: EnergyRun, percent: int) -> Off:
-    """The spreads of these policies.  Raises UsageError with too many GPUs."""
-    try:
-        count, found = spreads(system, [one.policy for one in setups], setups[0].options, run, percent)
-    except ValueError as error:
-        raise UsageError(f"--powers-off: {error}") from None
-    return Off(percent, count, found)
 
 
 def quality(found: Fit) -> Document:

@@ -96,18 +96,6 @@ def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Gpurt) -> None:
     assert jobs("--seed", 5) == first
 
 
-def test_powers_that_are_off_make_the_order_of_policies_uncertain(run: Gpurt) -> None:
-    words = ("simulate", TOY, "--policy", "bcf", "--policy", "ld", "--horizon", "600ms", "--powers-off", "20")
-    code, out, _ = run(*words)
-    assert code == 1
-    assert "if idle and active powers are off by 20 %:" in out
-    assert "UNCERTAIN: bcf needs less than ld at 4 of 16 corners" in out
-    found = document(run(*words, "--json")[1], "simulate")["powers_off"]
-    assert (found["percent"], found["corners"]) == (20, 16)
-    assert [one["less_corners"] for one in found["policies"]] == [{"ld": 4}, {}]
-    assert all(one["least_uj"] < one["most_uj"] for one in found["policies"])
-
-
 def test_schedule_says_no_and_writes_nothing_then(run: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     code, out, _ = run("schedule", EXAMPLE5, "--policy", "rm", "-o", path)
