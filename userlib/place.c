@@ -112,10 +112,10 @@ void gpurt_explain(const char *device, int err, char *text, size_t size)
 		snprintf(text, size, "GPURT_GROUP names a group, and this host has none");
 	else if (err == -EDQUOT && getenv("GPURT_GROUP"))
 		snprintf(text, size, "the host permits %d groups of a user, %d members of a group, one budget for all of them, "
-			 "and so many connections as --user-connections says", GPURT_MAX_USER_GROUPS, GPURT_MAX_MEMBERS);
+			 "and so many connections as --user-limit says", GPURT_MAX_USER_GROUPS, GPURT_MAX_MEMBERS);
 	else if (err == -EDQUOT)
 		snprintf(text, size, "the host permits this user no more connections; end programs, or start it with a "
-			 "higher --user-connections");
+			 "higher --user-limit connections");
 	else if (err == -ESRCH)
 		snprintf(text, size, "the host cannot see this process; both need the same /proc and PID namespace");
 	else if (err == -EMFILE || err == -ENFILE)

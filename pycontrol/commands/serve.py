@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,22 @@ class Group(Whole):
             return grp.getgrgid(int(value)).gr_gid if value.isdecimal() else grp.getgrnam(value).gr_gid
         except (KeyError, OverflowError):
             self.fail(f"there is no group {value!r}", param, ctx)
+
+
+LIMITS = tuple(field.name for field in fields(UserLimits))
+
+
+class UserLimit(Wholes):
+    """A limit of each user, as the number of a field of `UserLimits` and its value."""
+
+    name = "limit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Reads it."""
+        found = re.fullmatch(r"(connections|calls|memory)=([1-9][0-9]{0,8})", value)
+        if not found:
+            self.fail(f"{value!r} is not connections=N, calls=N or memory=MIB", param, ctx)
+        return LIMITS.index(found[1]), int(found[2]) << (20 if found[1] == "memory" else 0)
 
 
 class Descriptor(Whole):
@@ -220,14 +236,11 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="When to report that the GPU idles, its owner sleeps and others wait; 0s: never."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
-        click.option("--user-connections", default=UserLimits.connections, show_default=True, metavar="N",
-                     type=click.IntRange(1, 2**31),
-                     help="Connections of all processes of a user; not for root and the host's own user."),
-        click.option("--user-calls", default=UserLimits.calls, show_default=True, metavar="N",
-                     type=click.IntRange(1, 2**31), help="Calls of such a user that wait for their answers."),
-        click.option("--user-memory", default=UserLimits.memory >> 20, show_default=True, metavar="MIB",
-                     type=click.IntRange(1, 2**20),
-                     help="Memory for such a user's TSGs, queued work and unread answers, in MiB."),
+        click.option("--user-limit", "user_limits", multiple=True, type=UserLimit(), metavar="KIND=N",
+                     help="A limit of all processes of a user, except root and the host's own user: "
+                     f"connections={UserLimits.connections}, calls={UserLimits.calls} that wait for answers, or "
+                     f"memory={UserLimits.memory >> 20} MiB for TSGs, queued work and unread answers, unless given; "
+                     "may be repeated."),
         click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
                      help="Descriptor to write a line to once the host serves."),
     )):  # fmt: skip
@@ -269,8 +282,7 @@ cannot be used.""",
               help="Slow-down of memory intensive work while another partition executes such.")
 def emulate_command(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
-    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
-    user_memory: int,
+    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_limits: tuple[tuple[int, ...], ...],
     ready_fd: int | None, taskset_path: Path | None, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
     units: tuple[int, ...] | None, cross: int,
 ) -> int:  # fmt: skip
@@ -302,7 +314,7 @@ def emulate_command(
 
     what = f"{len(layout.shapes)} virtual GPU(s), {words},"
     access = Access(mode, group)
-    limits, quiet = UserLimits(user_connections, user_calls, user_memory << 20), render.quiet()
+    limits, quiet = UserLimits(**{LIMITS[field]: value for field, value in user_limits}), render.quiet()
     run_host(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0
 
@@ -333,10 +345,8 @@ cannot be used.""",
               help="How urgent work begins on NVIDIA's GPUs: others are off before, or go off while it executes.")
 def serve_command(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
-    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
-    user_memory: int,
-    ready_fd: int | None, mechanism: str, answer_bound: int, agent_limit: int, when_late: str,
-    begin: str,
+    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_limits: tuple[tuple[int, ...], ...],
+    ready_fd: int | None, mechanism: str, answer_bound: int, agent_limit: int, when_late: str, begin: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
@@ -362,6 +372,6 @@ def serve_command(
     what = f"agents of programs on GPU {count - 1}," if count == 1 else f"agents of programs on GPUs 0 to {count - 1},"
     what += f" {words},"
     access = Access(mode, group)
-    limits, quiet = UserLimits(user_connections, user_calls, user_memory << 20), render.quiet()
+    limits, quiet = UserLimits(**{LIMITS[field]: value for field, value in user_limits}), render.quiet()
     run_host(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0

@@ -37,18 +37,18 @@ class Account:
     def check(self) -> None:
         """Raises Refusal EDQUOT if there are more connections than may be."""
         if self.limits and self.connections > self.limits.connections:
-            raise self._refusal(f"{self.limits.connections} connections (--user-connections)")
+            raise self._refusal(f"{self.limits.connections} connections (--user-limit connections)")
 
     def call(self) -> None:
         """One more call under way.  Raises Refusal EDQUOT."""
         if self.limits and self.calls >= self.limits.calls:
-            raise self._refusal(f"{self.limits.calls} calls under way (--user-calls)")
+            raise self._refusal(f"{self.limits.calls} calls under way (--user-limit calls)")
         self.calls += 1
 
     def take(self, size: int) -> None:
         """Takes memory, which `give` gives back.  Raises Refusal EDQUOT."""
         if self.limits and self.memory + size > self.limits.memory:
-            raise self._refusal(f"{self.limits.memory} bytes (--user-memory)")
+            raise self._refusal(f"{self.limits.memory} bytes (--user-limit memory)")
         self.memory += size
 
     def give(self, size: int) -> None:

@@ -189,7 +189,7 @@ def test_everybody_may_open_a_host_of_mode_666(start_host: StartHost, folder: Pa
 
 
 def test_a_user_with_too_many_connections_is_told_so(start_host: StartHost, folder: Path, other: As) -> None:
-    start_host(f"--socket={folder / 'host.sock'}", "--mode=666", "--user-connections=2")
+    start_host(f"--socket={folder / 'host.sock'}", "--mode=666", "--user-limit=connections=2")
     made = "import gpurt\nmade = [gpurt.Client() for _ in range({})]\nprint('made')"
     assert other(sys.executable, "-c", made.format(2)).stdout == "made\n"
     done = other(sys.executable, "-c", made.format(3))
