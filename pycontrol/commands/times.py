@@ -55,7 +55,8 @@ Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 
 5 the priority, or a condition that was named, cannot be had here;
 6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C, SIGTERM or SIGHUP.
 If a run fails after complete ones, or at such a signal, the entry of those that were complete is written, and says so.
-Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, give the same command again.""",
+With -o each run is kept as it ends, in OUTPUT.checkpoint.  To continue, also after SIGKILL, give the same command again; to
+begin anew, remove that file.""",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--runs", type=click.IntRange(1), metavar="N",
@@ -80,16 +81,13 @@ Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, gi
 @click.option("--period", metavar="TIME", type=Time(),
               help="Period to write into the entry; from the releases that were seen unless given.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
-@click.option("--checkpoint", type=Output(), metavar="FILE",
-              help="Keep each run in this file as it ends; OUTPUT.checkpoint with -o, unless given.")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Forget the runs of a measurement that was not finished.")
 @JSON
 @click.pass_obj
 def times_command(
     device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
     beside: str | None, seed: int, margin: str, priority: int | None, auto: bool, per_job: int | None,
     task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int | None,
-    output: Path | None, checkpoint: Path | None, fresh: bool, as_json: bool,
+    output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a program many times, with inputs and conditions varied, and write its segments' observed times as a task.
 
@@ -97,7 +95,6 @@ def times_command(
     is printed goes to a file (-o without --json).
     """
     _check(command, inputs, timeout, duration, period)
-    _check_checkpoint(checkpoint, output)
     share = read_margin(margin)
     if output:
         _check_output(output, command)
@@ -111,7 +108,7 @@ def times_command(
             task, per_job, None if output and not as_json else STDERR, stop, guard,
         )  # fmt: skip
         wanted = _Wanted(name, period, seed, share, output, as_json, without)
-        return _measured(planned, options, here, wanted, _beside(output) if checkpoint is None else checkpoint, fresh)
+        return _measured(planned, options, here, wanted, _beside(output))
 
 
 class _Wanted(NamedTuple):
@@ -127,11 +124,11 @@ class _Wanted(NamedTuple):
 
 
 def _measured(
-    planned: list[Planned], options: ProfileOptions, here: Here, wanted: _Wanted, checkpoint: Path | None, fresh: bool
+    planned: list[Planned], options: ProfileOptions, here: Here, wanted: _Wanted, checkpoint: Path | None
 ) -> int:  # fmt: skip
     """Makes the runs, and writes what they have shown."""
     contents = Contents(planned, options, here)
-    with Checkpoint(checkpoint, planned, identity(planned, options, here), contents, fresh=fresh) as store:
+    with Checkpoint(checkpoint, planned, identity(planned, options, here), contents) as store:
         kept = len(store.results)
         try:
             with render.progress(len(planned), "measuring") as bar:
@@ -139,7 +136,7 @@ def _measured(
         except RuntimeFailure as error:
             if not store.results or checkpoint is None:
                 raise
-            raise RuntimeFailure(f"{error}; {visible(checkpoint)} has the runs, and --fresh forgets them") from None
+            raise RuntimeFailure(f"{error}; {visible(checkpoint)} has the runs: remove it to forget them") from None
         code = _told(planned, options, here, wanted, measured, kept, checkpoint)
         if not measured.stopped:
             store.remove()
@@ -168,8 +165,8 @@ def _told(
                 os.fsync(file.fileno())
     notes = [*([f"runs that were made before, and were not repeated: {kept}"] if kept else []), *_notes(account, found)]
     if measured.stopped and checkpoint:
-        notes.append(f"{visible(checkpoint)} keeps the complete runs: the same command goes on from them, with --fresh "
-                     "it begins anew")  # fmt: skip
+        notes.append(f"{visible(checkpoint)} keeps the complete runs: the same command goes on from them; without "
+                     "that file it begins anew")  # fmt: skip
     render.note(*notes, as_json=as_json)
     code = INTERRUPTED if measured.interrupted else RuntimeFailure.exit_code if measured.stopped else 0
     if as_json or not output:
@@ -177,15 +174,6 @@ def _told(
                 "files": [output] if output else []}  # fmt: skip
         render.emit(data, as_json, text.rstrip("\n"))
     return code
-
-
-def _check_checkpoint(checkpoint: Path | None, output: Path | None) -> None:
-    if checkpoint is None:
-        return
-    if not regular(checkpoint):
-        raise UsageError(f"--checkpoint: {visible(checkpoint)} is no regular file")
-    if output is not None and output.resolve() == checkpoint.resolve():
-        raise UsageError("--checkpoint is the file of -o: name another one")
 
 
 def _check_output(output: Path, command: Sequence[str]) -> None:

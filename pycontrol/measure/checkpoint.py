@@ -25,8 +25,8 @@ from pycontrol.measure.run import ProfileResult
 from pycontrol.measure.segments import Jobs, MeasuredJob, Segment
 
 FORMAT, VERSION = "gpurt-profile", 3
-#: Bytes of the file, and of its first line.
-MAX_BYTES, MOST_HEAD = 1 << 31, 1 << 28
+#: Bytes of the file.
+MAX_BYTES = 1 << 31
 #: Why an attempt has no result if nobody was left to say it.
 CUT_OFF_ATTEMPT = "gpurt was killed, or the machine went down, before it ended"
 
@@ -42,10 +42,9 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: Path | None, plan: Sequence[Planned], subject: DocumentView, contents: Contents, *,
-        fresh: bool = False,
+        self, path: Path | None, plan: Sequence[Planned], subject: DocumentView, contents: Contents
     ) -> None:  # fmt: skip
-        self.path, self.fresh = path, fresh
+        self.path = path
         self.results: list[ProfileResult] = []
         self.failures: list[str] = []
         self._plan, self._contents = plan, contents
@@ -56,8 +55,6 @@ class Checkpoint:
         if self.path is not None:
             try:
                 self._file = _opened(self.path)
-                if self.fresh:
-                    self._forget(self.path)
                 self._take_up(self.path)
             except OSError as error:
                 self._close()
@@ -122,13 +119,6 @@ class Checkpoint:
 
     # What is read
 
-    def _forget(self, path: Path) -> None:
-        """Empties the file.  Raises FileError: it is not ours to empty."""
-        first, end, _ = os.pread(self._file, MOST_HEAD, 0).partition(b"\n")
-        if not (_is_head(first) if end else _head_begins(first.rstrip(b"\0"))):
-            raise _foreign(path)
-        os.ftruncate(self._file, 0)
-
     def _take_up(self, path: Path) -> None:
         raw = read_whole(path, MAX_BYTES, "a checkpoint of gpurt measure times")
         whole = raw[: raw.rfind(b"\n") + 1]
@@ -158,7 +148,9 @@ class Checkpoint:
         if not _is_head(line):
             raise _foreign(path)
         if json.loads(line).get("version") != VERSION:
-            raise FileError(f"{filename(path)}: is of another version of gpurt; --fresh begins the measurement anew")
+            raise FileError(
+                f"{filename(path)}: is of another version of gpurt; remove it to begin the measurement anew"
+            )
 
     def _check_subject(self, path: Path, head: DocumentView, lines: Sequence[DocumentView]) -> None:
         try:
@@ -171,7 +163,7 @@ class Checkpoint:
             raise _damaged(path, 1) from None
         if why:
             raise FileError(
-                f"{filename(path)}: is of another measurement, which was not finished: {why}; --fresh forgets it"
+                f"{filename(path)}: is of another measurement, which was not finished: {why}; remove it to forget that"
             )
 
     def _read_line(self, line: Document, begun: int) -> int:
@@ -221,11 +213,11 @@ def _document(path: Path, at: int, line: bytes) -> Document:
 
 
 def _damaged(path: Path, at: int) -> FileError:
-    return FileError(f"{filename(path)}:{at}: is damaged; --fresh begins the measurement anew")
+    return FileError(f"{filename(path)}:{at}: is damaged; remove it to begin the measurement anew")
 
 
 def _foreign(path: Path) -> FileError:
-    return FileError(f"{filename(path)}: is no checkpoint of gpurt measure times; name another file with --checkpoint")
+    return FileError(f"{filename(path)}: is no checkpoint of gpurt measure times; name another file with -o")
 
 
 def _opened(path: Path) -> int:
@@ -279,8 +271,7 @@ def unpacked(planned: Planned, line: DocumentView) -> ProfileResult:
     if not made or not all(isinstance(one, str) for one in (line["task"], *beside)) or type(at_once) is not bool:
         raise ValueError
     apart = None if line["apart"] is None else _whole(line["apart"])
-    jobs = Jobs(made, line["task"], _whole(line["outside"]), apart, _whole(line["distances"]), tuple(beside),
-                at_once)
+    jobs = Jobs(made, line["task"], _whole(line["outside"]), apart, _whole(line["distances"]), tuple(beside), at_once)
     return ProfileResult(planned, jobs, segments, _whole(line["cpu"]), _whole(line["wall"]))
 
 

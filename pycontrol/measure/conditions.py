@@ -70,7 +70,7 @@ def check_host(now: Sequence[GpuStatus], here: Here) -> None:
             if after[name] != value:
                 raise RuntimeFailure(
                     f"{name} of GPU {gpu} was {value} when the measurement began, and is {after[name]}: restore it and "
-                    "give the same command again, or begin anew with --fresh"
+                    "give the same command again, or remove the checkpoint to begin anew"
                 )
 
 

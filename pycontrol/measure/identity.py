@@ -123,7 +123,8 @@ class Contents:
 
 
 def _changed(path: str) -> RuntimeFailure:
-    return RuntimeFailure(f"{filename(path)} has changed since the measurement began: begin it anew, with --fresh")
+    why = "has changed since the measurement began: begin it anew, without the checkpoint"
+    return RuntimeFailure(f"{filename(path)} {why}")
 
 
 def _stamp(path: str) -> tuple[int, ...]:

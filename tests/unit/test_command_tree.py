@@ -91,7 +91,7 @@ def test_every_command_has_the_common_options() -> None:
 
 def test_writing_is_always_called_output() -> None:
     """Other files that commands write beside their output have names of their own."""
-    beside = {"--plot", "--checkpoint", "--samples"}
+    beside = {"--plot", "--samples"}
     for name, one, path in options():
         if type(one.type).__name__ == "Output":
             assert name in {"-o", "--output", *beside}, (path, name)

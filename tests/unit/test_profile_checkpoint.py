@@ -48,9 +48,9 @@ def result(number: int) -> ProfileResult:
     return ProfileResult(PLAN[number - 1], Jobs((MeasuredJob((one,), 7),), "eye", 1), (one,), 8, 9)
 
 
-def open_(path: Path | None, *, fresh: bool = False) -> Checkpoint:
+def open_(path: Path | None) -> Checkpoint:
     options, here = ProfileOptions(["true"]), Here([], None)
-    return Checkpoint(path, PLAN, identity(PLAN, options, here), Contents(PLAN, options, here), fresh=fresh)
+    return Checkpoint(path, PLAN, identity(PLAN, options, here), Contents(PLAN, options, here))
 
 
 def two_runs(path: Path) -> bytes:
@@ -106,24 +106,17 @@ def test_damage_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
         path.write_bytes(b"".join([*lines[:at], damaged, *lines[at + 1 :]]))
         before = path.read_bytes()
         assert before != whole
-        with pytest.raises(FileError, match=rf"c:{at + 1}: is damaged; --fresh"), open_(path):
+        with pytest.raises(FileError, match=rf"c:{at + 1}: is damaged; remove it"), open_(path):
             pass
         assert path.read_bytes() == before
-    with open_(path, fresh=True) as store:
-        assert store.results == []
     for foreign in (b"robot\n", b"[task]", b"{}\n", lines[0].replace(b"gpurt-profile", b"gpurt-trace")):
         path.write_bytes(foreign)
-        for fresh in (False, True):  # --fresh forgets a measurement, and nothing else
-            with pytest.raises(FileError, match="is no checkpoint of gpurt measure times"), open_(path, fresh=fresh):
-                pass
-            assert path.read_bytes() == foreign
+        with pytest.raises(FileError, match="is no checkpoint of gpurt measure times"), open_(path):
+            pass
+        assert path.read_bytes() == foreign
     path.write_bytes(whole.replace(b'"version":3', b'"version":4'))
     with pytest.raises(FileError, match="another version of gpurt"), open_(path):
         pass
-    for ours in (path.read_bytes(), whole[:20], b"", whole):
-        path.write_bytes(ours)
-        with open_(path, fresh=True) as store:
-            assert store.results == []
 
 
 def test_a_file_without_a_result_is_not_left_behind(tmp_path: Path) -> None:
@@ -145,7 +138,7 @@ def test_two_measurements_do_not_share_a_file(tmp_path: Path) -> None:
         store.add(result(1), [])
         with pytest.raises(FileError, match="another gpurt measure times writes it"), open_(path):
             pass
-        with pytest.raises(FileError, match="another gpurt measure times writes it"), open_(path, fresh=True):
+        with pytest.raises(FileError, match="another gpurt measure times writes it"), open_(path):
             pass
     with open_(path) as store:
         assert store.results == [result(1)]
