@@ -55,8 +55,8 @@ Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 
 5 the priority, or a condition that was named, cannot be had here;
 6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C, SIGTERM or SIGHUP.
 If a run fails after complete ones, or at such a signal, the entry of those that were complete is written, and says so.
-With -o each run is kept as it ends, in OUTPUT.checkpoint.  To continue, also after SIGKILL, give the same command again; to
-begin anew, remove that file.""",
+With -o each run is kept as it ends, in OUTPUT.checkpoint.  To continue, also after SIGKILL, give the same command
+again; to begin anew, remove that file.""",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--runs", type=click.IntRange(1), metavar="N",
