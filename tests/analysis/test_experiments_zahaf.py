@@ -21,7 +21,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zahaf, "LOADS", (10, 40))
 
 
-def rows(name: str, tasksets: int = 4) -> list[Row]:
+def rows(name: str, tasksets: int = 2) -> list[Row]:
     return STUDIES[name].run(tasksets, 1, lambda: None)
 
 
@@ -42,16 +42,14 @@ def test_a_row_for_each_scaling_load_and_curve(tmp_path: Path) -> None:
         (panel, x, curve) for panel in ("shared", "printed") for x in (10, 40) for curve in CURVES
     ]
     by = {(row["panel"], row["x"], row["curve"]): row["schedulable"] for row in found}
-    assert (by["shared", 10, "1g"], by["printed", 10, "1g"]) == (4, 0)  # where 1G falls depends on the scaling
-    assert all(by["shared", 40, curve] == 4 for curve in CURVES[1:])
+    assert (by["shared", 10, "1g"], by["printed", 10, "1g"]) == (2, 0)  # where 1G falls depends on the scaling
+    assert all(by["shared", 40, curve] == 2 for curve in CURVES[1:])
     write("zahaf-fig5", found, tmp_path / "x.csv")
     write("zahaf-fig5", found, tmp_path / "x.svg")
     counts = {(row["panel"], int(row["x"]), row["curve"]): int(row["schedulable"])
               for row in read_rows(tmp_path / "x.csv")}  # fmt: skip
     assert counts == by
     assert "sms-act" in (tmp_path / "x.svg").read_text()
-    write("zahaf-fig5", rows("zahaf-fig5"), tmp_path / "y.csv")
-    assert (tmp_path / "y.csv").read_bytes() == (tmp_path / "x.csv").read_bytes()
 
 
 @pytest.mark.usefixtures("few")

@@ -25,10 +25,10 @@ def rates(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> An
 def test_one_partition_collapses_where_each_scaling_says() -> None:
     """With the shared scaling at U = 36, with the printed one at U = 7."""
     one = [("1g", "dec")]
-    assert rates(Parameters(utilization=30), 25, one) >= 95
-    assert rates(Parameters(utilization=40), 25, one) <= 10
-    assert rates(Parameters(utilization=5, shared=False), 25, one) >= 90
-    assert rates(Parameters(utilization=8, shared=False), 25, one) <= 10
+    assert rates(Parameters(utilization=30), 100, one) >= 95
+    assert rates(Parameters(utilization=40), 100, one) <= 10
+    assert rates(Parameters(utilization=5, shared=False), 100, one) >= 90
+    assert rates(Parameters(utilization=8, shared=False), 100, one) <= 10
 
 
 def test_sms_is_above_bf_and_two_rules_of_ours_above_both() -> None:
@@ -42,20 +42,20 @@ def test_sms_is_above_bf_and_two_rules_of_ours_above_both() -> None:
 
 def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
     parameters, of_exact, of_heuristics = Parameters(10, 9, 14), 0, 0
-    tasks = generate_zahaf(parameters, 1, 15 * MANY)
+    tasks = generate_zahaf(parameters, 1, 8 * MANY)
     fits = results(parameters, tasks, WAYS)["fits"].any(axis=1)
     for row, fit in zip(tasks, fits, strict=True):
         found = exact(zahaf_workload(row, parameters.units))
         best = not isinstance(found, Infeasible) and found.fits
         assert best or not fit
         of_exact, of_heuristics = of_exact + best, of_heuristics + fit
-    assert 0 < of_heuristics >= 0.8 * of_exact
+    assert 0 < of_heuristics >= 0.7 * of_exact
 
 
 def test_what_lemma_1_refuses_fits_nowhere() -> None:
     """Against exact without the lemma: on more units than the lemma has seen."""
     refused = 0
-    for row in generate_zahaf(Parameters(6, 9.7, 10), 3, 100 * MANY):
+    for row in generate_zahaf(Parameters(6, 9.7, 10), 3, 50 * MANY):
         start = Merger(zahaf_workload(row, 10)).singles
         if isinstance(start, Infeasible) and start.lemma == 1:
             refused += 1
