@@ -40,6 +40,19 @@ def test_sms_is_above_bf_and_two_rules_of_ours_above_both() -> None:
     assert at_46[4:].min() >= at_46[:4].max()
 
 
+def test_the_best_of_all_heuristics_schedules_92_per_cent_at_46() -> None:
+    count, claimed = 20 * MANY, 0.92
+    share = results(Parameters(utilization=46), generate_zahaf(Parameters(utilization=46), 1, count), WAYS)
+    deviation = (claimed * (1 - claimed) / count) ** 0.5
+    assert share["fits"].any(axis=1).mean() >= claimed - 3 * deviation
+
+
+def test_at_200_tasks_fewest_units_fit_more_than_fullest_first() -> None:
+    sms, fit, bf = rates(Parameters(200, 44), 2 * MANY, [("sms-ina", "dec"), ("fit-ina", "dec"), ("bf-ina", "dec")])
+    assert sms >= fit >= 50
+    assert bf <= 10
+
+
 def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
     parameters, of_exact, of_heuristics = Parameters(10, 9, 14), 0, 0
     tasks = generate_zahaf(parameters, 1, 8 * MANY)
