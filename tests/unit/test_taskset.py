@@ -213,7 +213,7 @@ def test_one_mistake_in_a_good_file(tmp_path: Path, change: tuple[str, str], lin
         (b"x: 1\n", 1, "not a colon"),
         (b"[task]\n[task]\n", 2, "a [[task]] of its own"),
         (b"// x\n", 1, "begins with #"),
-        (b'{"traceEvents": []}', 1, "the trace comes first"),
+        (b'{"traceEvents": []}', 1, "this is JSON"),
         (b"task = 3\n[platform]\ncpus = 1\n", 1, "[[task]]"),
         (b"x = " + b"[" * 5000 + b"]" * 5000, 1, "nested"),
         (b"x = " + b"1" * 5000, 1, "too large"),
