@@ -249,9 +249,9 @@ BARE = """
 import sys
 from pathlib import Path
 from pycontrol.host.endpoint import Access
-from pycontrol.host.serve import Config, run
+from pycontrol.host.serve import Config, run_host
 options = dict(argument[2:].split("=") for argument in sys.argv[1:])
-run(Config(Path(options["socket"]), Access(0o660), "no GPU,", lambda tell: [], 98, int(options["ready-fd"])))
+run_host(Config(Path(options["socket"]), Access(0o660), "no GPU,", lambda tell: [], 98, int(options["ready-fd"])))
 """
 NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
 
