@@ -531,7 +531,7 @@ void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *op
 	INIT_LIST_HEAD(&a->registered);
 }
 
-/* Once another one owns the GPU: whether the segment that the most urgent process began beside others outlasted that. */
+/* Once another one owns the GPU: whether what the most urgent process began beside others went on for the lazy time. */
 static void look_back(struct gpurt_agents *a, u64 only, u64 now)
 {
 	if (a->begun == U64_MAX || a->only == only)
