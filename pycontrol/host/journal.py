@@ -15,12 +15,12 @@ from datetime import datetime
 
 #: The same words are written no nearer than this, seconds.
 APART_S = 10
-#: Lines that a user may cause at once, then one each APART_S; users, words and lines that are kept.
+#: Lines that a user may cause at once, of what went wrong and of the rest, then one each APART_S; what is kept of each.
 SHARE, MOST = 64, 256
 #: The user of what the host itself does.
 HOST = -1
-#: A pipe that can be written takes so many bytes at once (pipe(7), PIPE_BUF).
-LONGEST = 1024
+#: A pipe that can be written takes so many bytes at once.
+LONGEST = select.PIPE_BUF
 
 
 class Journal:
@@ -32,10 +32,13 @@ class Journal:
         self._lines: deque[str] = deque()
         self._untold = 0  # lines that were too many, or could not be written
         self._said: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()  # again when; how often meanwhile
-        self._shares: OrderedDict[int, tuple[float, float]] = OrderedDict()  # lines left at a time, by user
+        self._shares: OrderedDict[tuple[int, bool], tuple[float, float]] = OrderedDict()  # lines left at a time
         self._poll = select.poll()
+        if fd >= 0 and os.isatty(fd):  # one that can be written has room for a byte
+            with contextlib.suppress(OSError):
+                self._fd = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         if fd >= 0:
-            self._poll.register(fd, select.POLLOUT)
+            self._poll.register(self._fd, select.POLLOUT)
 
     @property
     def more(self) -> bool:
@@ -50,7 +53,7 @@ class Journal:
         again, held = self._said.pop(key, (now, 0))
         if now < again:
             self._said[key] = again, held + 1
-        elif len(self._lines) < MOST and self._has_share(user, now):
+        elif len(self._lines) < MOST and self._has_share((user, wrong), now):
             self._said[key] = now + APART_S, 0
             when = datetime.fromtimestamp(time.time()).isoformat(" ", "milliseconds")
             also = f" ({held} more like it before)" if held else ""
@@ -60,10 +63,10 @@ class Journal:
         if len(self._said) > MOST:
             self._untold += self._said.popitem(last=False)[1][1]
 
-    def _has_share(self, user: int, now: float) -> bool:
-        left, since = self._shares.pop(user, (SHARE, now))
+    def _has_share(self, whose: tuple[int, bool], now: float) -> bool:
+        left, since = self._shares.pop(whose, (SHARE, now))
         left = min(SHARE, left + (now - since) / APART_S)
-        self._shares[user] = left - (left >= 1), now
+        self._shares[whose] = left - (left >= 1), now
         if len(self._shares) > MOST:
             self._shares.popitem(last=False)
         return left >= 1

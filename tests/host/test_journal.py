@@ -13,8 +13,10 @@ from pathlib import Path
 from links import PATIENCE, SocketClient, eventually
 from processes import EMULATE, StartHost
 
-from gpurt.enums import Overrun, Policy
+from gpurt.enums import EventKind, Overrun, Policy
+from gpurt.text import visible
 from pycontrol.host.journal import HOST, SHARE, Journal
+from pycontrol.host.loop import RARE
 from pycontrol.link.control import connect
 
 #: The time of day at the machine, then what happened.
@@ -103,24 +105,48 @@ def test_a_reader_that_has_stopped_costs_lines_and_nobody_anything_else(tmp_path
         assert re.search(rb"[1-9]\d* (more events|others) were not told", said.read())
 
 
+def test_a_terminal_that_is_not_read_costs_lines_and_nobody_anything_else() -> None:
+    reader, writer = os.openpty()
+    journal = Journal(writer)
+    for number in range(1000):
+        journal.note(f"{number} " + "x" * 300, number)
+        journal.turn()
+    assert os.get_blocking(writer)  # it is others', too
+    with os.fdopen(reader, "rb", buffering=0) as said:
+        assert b"0 xxx" in said.read(4096)
+    os.close(writer)
+
+
 def test_a_user_who_floods_hides_nothing_but_his_own() -> None:
     reader, writer = os.pipe()
     journal = Journal(writer)
     for number in range(10 * SHARE):
-        journal.note(f"client {number} has come", 1000)
+        journal.note(f"client {number} has come", 1000, wrong=False)
         journal.turn()
     for _ in range(100):
         journal.note("client 7 has used up its budget", 1001)
+    journal.note("client 9 is late", 1000)
     journal.note("the runlist could not be updated", HOST)
     journal.end()
     os.close(writer)
     with os.fdopen(reader) as file:
         told = file.read().splitlines()
     texts = [found[1] for line in told if (found := LINE.fullmatch(line))]
-    assert len(texts) == SHARE + 2
+    assert len(texts) == SHARE + 3
     assert texts[SHARE].startswith("client 7 has used up its budget (")  # and how many were not told before
-    assert texts[-1] == "the runlist could not be updated"
+    assert texts[SHARE + 1 :] == ["client 9 is late", "the runlist could not be updated"]
     assert told[-1] == "gpurt: 99 more events were not told"
+
+
+def test_what_happened_is_told_of_who_has_a_long_name() -> None:
+    reader, writer = os.pipe()
+    journal = Journal(writer)
+    text = f"GPU 0: client 4294967295 ({visible(chr(27) * 15)}, process 4194304) {RARE[EventKind.LATE]}"
+    journal.note(text, 1000)
+    journal.end()
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert file.read().endswith(f"{text}\n")
 
 
 def test_what_a_program_calls_itself_is_one_line() -> None:
