@@ -191,11 +191,12 @@ def budget_command(
     said = f"{format_time(ns)} in each {format_time(period_ns)}, {overrun.word}" if ns else "no budget"
     lines = [*(f"process {pid}: {said}" for pid in pids), *(f"cgroup {path}: {said}" for path in cgroups)]
     gone = [path for path in cgroups if not is_cgroup(path)]
-    lines += [f"there is no cgroup {path} now; if that is a slip, the right one's budget still holds" for path in gone]
-    lines.append(budgets(found))
+    notes = [f"there is no cgroup {path} now; if that is a slip, the right one's budget still holds" for path in gone]
+    lines += [*notes, budgets(found)]
     now = {"budget_ns": ns or None, "period_ns": period_ns or None, "on_overrun": overrun if ns else None}
     told = [*({"pid": pid, **now} for pid in pids), *({"cgroup": path, **now} for path in cgroups)]
-    render.emit({"budgets": told, "clients": list(map(documents.client, found))}, as_json, "\n".join(lines))
+    data = {"budgets": told, "clients": list(map(documents.client, found)), "notes": notes}
+    render.emit(data, as_json, "\n".join(lines))
     return 0
 
 

@@ -171,6 +171,9 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         assert "cgroup /nope: no budget\nthere is no cgroup /nope now" in said or procs.cgroup_folder("/") is None
         document = json.loads(gpurt("set", "budget", "--cgroup", "/", "--time", "0ns", "--json")[1])
         assert document["budgets"] == [{"cgroup": "/", "budget_ns": None, "period_ns": None, "on_overrun": None}]
+        assert document["notes"] == []
+        document = json.loads(gpurt("set", "budget", "--cgroup", "/nope", "--time", "0ns", "--json")[1])
+        assert len(document["notes"]) == 1 or procs.cgroup_folder("/") is None
         assert f"exempt clients now: {ME}" in gpurt("set", "exempt", "--pid", str(ME))[1]
         assert re.search(rf"^exempt +process {ME} +20..-..-.. ..:..:..$", gpurt("status", "rules")[1], re.MULTILINE)
         document = json.loads(gpurt("status", "rules", "--json")[1])

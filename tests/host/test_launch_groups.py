@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from analysis.traces.trace import load_trace
 from gpurt.errors import TasksetError
 from pycontrol.act.run import crew, launch, task_program
 from pycontrol.act.run.emulator import Emulator
+from pycontrol.act.run.loadable import names_gpurt
 from pycontrol.link.events import Listener
 from pycontrol.machine.placement import place_cpus
 from pycontrol.observe.judge.check import judged
@@ -111,6 +113,15 @@ def test_a_program_in_a_group_runs_another_one_in_another_group(
         done = subprocess.run([*command, script], check=True, timeout=PATIENCE, stderr=subprocess.PIPE)
         assert (b"run --group NAME --auto makes them" in done.stderr) == hint
     assert told.read_text() == "inner\n"
+
+
+def test_what_a_program_is_given_is_no_pipe_to_wait_for_and_no_model_to_read(tmp_path: Path) -> None:
+    pipe, model, script = tmp_path / "pipe", tmp_path / "model", tmp_path / "script"
+    os.mkfifo(pipe)
+    for file in (model, script):
+        file.write_bytes(b"gpurt")
+    os.truncate(model, 1 << 40)
+    assert [names_gpurt(["true", str(one)]) for one in (pipe, model, script)] == [False, False, True]
 
 
 def test_no_units_are_planned_for_it(file: taskset.TasksetFile) -> None:

@@ -140,6 +140,7 @@ def refused(built: Path) -> Gpurt:
     [
         (["--auto", "--", "no-such-program"], 127, "no-such-program: no such program"),
         (["--auto", "--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
+        (["--auto", "--", "/etc"], 126, "/etc: Permission denied"),
         (["one.toml", "two.toml"], 2, "name one taskset file"),
         (["one.toml", "--priority", "7"], 2, "--priority goes with --auto"),
         (["--auto"], 2, "Missing argument"),

@@ -18,6 +18,8 @@ from pathlib import Path
 PT_INTERP = 3
 #: How far names of a script's programs are looked for, bytes; and how many scripts may start one another.
 HEAD, DEPTH = 1 << 16, 4
+#: Larger files are data: no program that marks segments is, and reading them would hold it up, bytes.
+MOST_READ = 1 << 26
 MUSL = b"libc.musl"
 #: Words of a script in front of the program that they start.
 _FIRST = {"exec", "nice", "time", "env", "nohup", "command"}
@@ -42,12 +44,19 @@ def objection(program: str, library: Path, depth: int = DEPTH) -> str:
 
 
 def names_gpurt(command: Sequence[str]) -> bool:
-    """Whether the program, or a file that it is given, has the word in it, as one that marks segments has."""
+    """Whether the program, or a file that it is given, has the word in it, as one that marks segments has.
+
+    Devices and pipes are not opened, which may block or do something, and what is as large as a model is not read.
+    """
     for word in command:
         found = shutil.which(word) or word
-        with contextlib.suppress(OSError, ValueError), open(found, "rb") as file:  # ValueError: it is empty
-            if mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ).find(b"gpurt") >= 0:
-                return True
+        with contextlib.suppress(OSError, ValueError):  # ValueError: it is empty
+            about = os.stat(found)
+            if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_READ:
+                continue
+            with open(found, "rb") as file:
+                if mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ).find(b"gpurt") >= 0:
+                    return True
     return any("gpurt" in word for word in command)
 
 

@@ -117,7 +117,7 @@ def execute(
         RuntimeFailure: there is no library.
         RefusedError: the priority is not permitted.
     """
-    if not shutil.which(command[0], os.F_OK):  # before anything is compiled for it
+    if not (shutil.which(command[0], os.F_OK) or os.path.exists(command[0])):  # before anything is compiled for it
         _leave(command[0], "no such program", NOT_FOUND)
     library = find_preload() if auto else None
     made = environment(library, device, group)
