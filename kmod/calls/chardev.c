@@ -25,12 +25,9 @@
 
 static int gpurt_open(struct inode *inode, struct file *filp)
 {
-	struct gpurt_file *file;
-	int err = current->rt_priority ? 0 : gpurt_file_await_ends(current_euid());
+	struct gpurt_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	int err;
 
-	if (err)
-		return err;
-	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 	if (!file)
 		return -ENOMEM;
 	kref_init(&file->ref);
@@ -55,6 +52,7 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 	struct gpurt_file *file = filp->private_data;
 	int i;
 
+	gpurt_file_end(file);
 	gpurt_file_gone(file, false);
 	gpurt_exits_forget(file);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)

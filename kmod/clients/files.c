@@ -65,6 +65,7 @@ static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 {
 	struct gpurt_client *client;
+	int err;
 
 	if (file->tgid != task_tgid(current))
 		return ERR_PTR(-EPERM);
@@ -75,6 +76,9 @@ struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 	client = smp_load_acquire(&file->clients[index]);	/* pairs with client_make() */
 	if (client)
 		return client;
+	err = gpurt_file_await_ends(file->uid);
+	if (err)
+		return ERR_PTR(err);
 	mutex_lock(&file->lock);
 	client = file->clients[index];
 	if (file->gone)
@@ -92,7 +96,7 @@ void gpurt_file_gone(struct gpurt_file *file, bool process)
 
 	gpurt_exits_over(file);
 	mutex_lock(&file->lock);
-	gpurt_file_end(file);
+	WRITE_ONCE(file->gone, true);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		if (file->clients[i])
 			gpurt_client_gone(file->clients[i], process);

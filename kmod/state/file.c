@@ -14,7 +14,7 @@
 #define ENDS_BITS 6
 #define ENDS_PATIENCE_MS 100
 
-/* Descriptors that ended and are not freed yet, by user. */
+/* Descriptors that were closed and are not freed yet, by user. */
 static atomic_t ends[1 << ENDS_BITS];
 static DECLARE_WAIT_QUEUE_HEAD(freed);
 
@@ -31,21 +31,23 @@ bool gpurt_file_many_end(kuid_t uid)
 
 /*
  * Ordinary workers free what ended.  A user whose processes end faster than that would have the kernel keep ever more
- * for him: they wait before they open the next.  Returns 0, or -ERESTARTSYS: the caller is to die.
+ * for him: they wait before they use the next.  They do not in open(), for misc_open() holds misc_mtx meanwhile.
+ * Returns 0, or -ERESTARTSYS: the caller is to die.
  */
 int gpurt_file_await_ends(kuid_t uid)
 {
-	long left = wait_event_killable_timeout(freed, !gpurt_file_many_end(uid), msecs_to_jiffies(ENDS_PATIENCE_MS));
+	bool urgent = current->rt_priority || current->policy == SCHED_DEADLINE;
+	long left = urgent ? 0 : wait_event_killable_timeout(freed, !gpurt_file_many_end(uid),
+							     msecs_to_jiffies(ENDS_PATIENCE_MS));
 
 	return left < 0 ? left : 0;
 }
 
-/* Called with file->lock held.  No call finds the descriptor's clients any more; a second time it does nothing. */
+/* Nobody has the descriptor any more.  One whose opener alone ended is in somebody's table still, which is bounded. */
 void gpurt_file_end(struct gpurt_file *file)
 {
-	if (!file->gone)
-		atomic_inc(ends_of(file->uid));
-	WRITE_ONCE(file->gone, true);
+	file->closed = true;
+	atomic_inc(ends_of(file->uid));
 }
 
 /* Waits for ordinary workers, so it is never called by a thread that may outrank them: bury() frees what that had. */
@@ -58,7 +60,7 @@ static void file_free(struct kref *ref)
 	mmdrop(file->mm);
 	gpurt_team_put(file->team);
 	put_pid(file->tgid);
-	if (file->gone && atomic_dec_return(ends_of(file->uid)) == GPURT_MANY_ENDS - 1)
+	if (file->closed && atomic_dec_return(ends_of(file->uid)) == GPURT_MANY_ENDS - 1)
 		wake_up_all(&freed);
 	kfree(file);
 }

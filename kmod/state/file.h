@@ -14,7 +14,7 @@
 
 #include "uapi/gpurt.h"
 
-#define GPURT_MANY_ENDS 256	/* descriptors of a user that ended and are not freed yet */
+#define GPURT_MANY_ENDS 256	/* descriptors of a user that were closed and are not freed yet */
 
 struct gpurt_client;
 struct gpurt_opener;
@@ -33,6 +33,7 @@ struct gpurt_file {
 	struct mutex lock;		/* its clients, and their TSGs */
 	struct gpurt_client *clients[GPURT_MAX_GPUS];
 	bool gone;			/* its process ended or executed another program */
+	bool closed;			/* nobody has the descriptor any more */
 	struct pid *tgid;
 	kuid_t uid;			/* whose process that is */
 	char comm[GPURT_COMM_LEN];

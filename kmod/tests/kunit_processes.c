@@ -150,7 +150,7 @@ static void nobody_meets_a_client_before_its_process_is_known(struct kunit *test
 	bench_free(b);
 }
 
-/* A descriptor counts once, from its end until it is freed, for its user only. */
+/* A descriptor counts from when it is closed until it is freed, for its user only. */
 static void who_has_many_unfinished_ends_is_known(struct kunit *test)
 {
 	struct gpurt_file **all = kvcalloc(GPURT_MANY_ENDS, sizeof(*all), GFP_KERNEL);
@@ -167,6 +167,8 @@ static void who_has_many_unfinished_ends_is_known(struct kunit *test)
 		mmgrab(current->active_mm);	/* a thread of the kernel has none of its own */
 		all[i]->mm = current->active_mm;
 		gpurt_file_gone(all[i], true);
+		KUNIT_EXPECT_FALSE(test, gpurt_file_many_end(uid));
+		gpurt_file_end(all[i]);
 		gpurt_file_gone(all[i], false);
 	}
 	KUNIT_EXPECT_TRUE(test, gpurt_file_many_end(uid));
