@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from links import eventually
@@ -38,6 +39,12 @@ def ready(plane: Control, others: int | None) -> None:
 def off(gpu: FakeGpu, program: Program) -> int:
     """How often the program was taken off."""
     return int(gpu.groups(program.pid)[0]["turns"])
+
+
+def low_files(program: Program) -> list[str]:
+    """What is open as those descriptors that a program might choose by number, or get next."""
+    folder = Path(f"/proc/{program.pid}/fd")
+    return [os.readlink(fd) for fd in folder.iterdir() if int(fd.name) < 512]
 
 
 def begins_beside(served: Served, plane: Control, urgent: Program, *work: str) -> bool:
@@ -114,7 +121,7 @@ def test_a_slice_that_the_program_sets_is_its_own_afterwards(start: Start, plane
 
 
 def test_no_launch_waits_for_the_call_that_takes_others_off(start: Start, plane: Control, gpu: FakeGpu) -> None:
-    """The urgent process's agent makes it, and the driver does not return."""
+    """The urgent process's agent makes it, and the driver does not return.  What the program opens has usual numbers."""
     many = {"GPURT_NVIDIA_MANY": "1"}
     others = [start(**many) for _ in range(2)]
     urgent = real_time(plane, start(**many))
@@ -122,6 +129,7 @@ def test_no_launch_waits_for_the_call_that_takes_others_off(start: Start, plane:
     gpu.ask("delay", name="disable", ns=3600 * 10**9)
     urgent.do(KERNEL)
     eventually(lambda: not any(gpu.enabled(one.pid) for one in others))
+    assert len(set(low_files(urgent))) == len(low_files(urgent))  # no duplicate of the driver's is there
     urgent.do(KERNEL, "all", KERNEL)
     urgent.kill()
 

@@ -19,8 +19,6 @@
 #define PERCENT	0xffu
 /* With more queues than the hardware has, the driver runs them by turns, and a queue that is on may not run. */
 #define HARDWARE_QUEUES	32
-/* Descriptors from this number on are kept for the agent, if the process may have so many. */
-#define KEPT	512
 
 /* In `client` of a queue: the program is destroying it, and the driver may give its number to another one. */
 enum { LIVING, LEAVING };

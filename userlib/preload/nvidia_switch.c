@@ -14,7 +14,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,7 +391,7 @@ int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels
 	client = subdevice->client;
 	object = subdevice->handle;
 	fd = files_descriptor(tsg->file);
-	copy = process_sealed() ? -1 : (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+	copy = process_sealed() ? -1 : real_duplicate(fd, KEPT);
 	if (copy < 0)
 		return control(fd, client, object, C2080_DISABLE_CHANNELS, &d, sizeof(d));
 	preload_unlock();

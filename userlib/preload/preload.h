@@ -166,6 +166,8 @@ bool preload_ready(void);
 void preload_check_chain(void);
 /* The real calls. */
 int real_ioctl(int fd, unsigned long request, void *argument);
+/* Descriptors from this number on are the agent's, if the process may have so many: what a program opens gets lower ones. */
+#define KEPT	512
 /* A duplicate that is closed on exec and whose number is not below @lowest, or -1. */
 int real_duplicate(int fd, int lowest);
 /* libc's dlsym(), with RTLD_NEXT: behind this library. */
