@@ -7,8 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
+import click
 import pytest
 from links import PATIENCE, SocketClient, eventually
 from processes import StartHost, started
@@ -29,10 +31,19 @@ def serve(command: str, socket: Path, descriptor: str, *passed: int) -> subproce
 
 
 @pytest.mark.parametrize("command", ["emulate", "serve"])
-def test_options_without_a_word_are_the_limits_of_users(command: str) -> None:
-    defaults = {one.name: one.default for one in cli.find_command(command).params}
-    connections, calls, memory = (defaults[f"user_{name}"] for name in ("connections", "calls", "memory"))
-    assert UserLimits(connections, calls, memory << 20) == UserLimits()
+def test_a_limit_of_users_is_a_field_and_a_number(command: str) -> None:
+    (option,) = (one for one in cli.find_command(command).params if one.name == "user_limits")
+    context = click.Context(cli.find_command(command))
+    assert option.type_cast_value(context, ()) == ()
+    for text, limits in (
+        ("connections=2", UserLimits(connections=2)), ("calls=3", UserLimits(calls=3)),
+        ("memory=5", UserLimits(memory=5 << 20)),
+    ):  # fmt: skip
+        ((field, value),) = option.type_cast_value(context, (text,))
+        assert replace(UserLimits(), **{fields(UserLimits)[field].name: value}) == limits
+    for text in ("calls=0", "calls=-1", "calls=1e3", "memory", "files=3", "calls=3\n"):
+        with pytest.raises(click.BadParameter, match="is not connections=N, calls=N or memory=MIB"):
+            option.type_cast_value(context, (text,))
 
 
 @pytest.mark.parametrize("command", ["emulate", "serve"])
