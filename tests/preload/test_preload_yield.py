@@ -121,7 +121,7 @@ def test_a_slice_that_the_program_sets_is_its_own_afterwards(start: Start, plane
 
 
 def test_no_launch_waits_for_the_call_that_takes_others_off(start: Start, plane: Control, gpu: FakeGpu) -> None:
-    """The urgent process's agent makes it, and the driver does not return.  What the program opens has usual numbers."""
+    """The urgent process's agent makes it, and the driver does not return.  What it opens has usual numbers."""
     many = {"GPURT_NVIDIA_MANY": "1"}
     others = [start(**many) for _ in range(2)]
     urgent = real_time(plane, start(**many))
