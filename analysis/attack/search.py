@@ -16,6 +16,7 @@ from functools import partial
 
 from analysis import rta
 from analysis.answers.pool import processes
+from analysis.answers.registry import find_test
 from analysis.attack import units
 from analysis.attack.forks import held_by_workers, with_random_workers
 from analysis.attack.linked import limits_of, named, with_random_chains
@@ -46,9 +47,14 @@ def attack(
     jobs: int = 1,
     effort: Effort = USUAL,
     progress: Callable[[int], None] | None = None,
+    find: Callable[[str], Test] = find_test,
 ) -> Outcome:
-    """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done."""
-    one, key, batch = partial(_any, test, effort), f"{seed} {test.name}", TASKSETS_A_BATCH
+    """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done.
+
+    ``find``: how other processes find the test by its name, for formulas cannot be sent to them.
+    """
+    one = partial(_any, test, effort) if jobs == 1 else partial(_found, find, test.name, effort)
+    key, batch = f"{seed} {test.name}", TASKSETS_A_BATCH
     owning = test.analysis
     if isinstance(owning, UnitsTest):
         one = partial(units.attack_units, method=owning.method, runs=effort.runs + effort.steps)
@@ -80,6 +86,10 @@ def _batch(name: str, key: str, one: Callable[[random.Random], Outcome], piece: 
     for _ in range(count):
         outcome = outcome.joined(one(rng))
     return outcome
+
+
+def _found(find: Callable[[str], Test], name: str, effort: Effort, rng: random.Random) -> Outcome:
+    return _any(find(name), effort, rng)
 
 
 def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:

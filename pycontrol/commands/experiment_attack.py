@@ -114,7 +114,7 @@ def _tests(names: tuple[str, ...], usual: list[Test], kinds: tuple[str, ...]) ->
 
 def _attack(test: Test, tasksets: int, seed: int, jobs: int, effort: Effort) -> Document:
     with render.progress(tasksets, test.name) as bar:
-        return row(search(test, tasksets, seed, jobs, effort, bar.reach), test.sound)
+        return row(search(test, tasksets, seed, jobs, effort, bar.reach, registry.find), test.sound)
 
 
 def _text(row: Document) -> str:

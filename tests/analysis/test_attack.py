@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from builders import cpu, gpu, ms, task, taskset
 from effort import tries
 
@@ -54,10 +55,15 @@ def test_search_shows_more_than_as_many_random_first_releases() -> None:
 
 def test_outcome_depends_on_the_seed_only() -> None:
     one = attack(registry.find(PRINTED), 120, seed=9, effort=LIGHT)
-    two = attack(registry.find(PRINTED), 120, seed=9, jobs=2, effort=LIGHT)
+    two = attack(registry.find(PRINTED), 120, seed=9, jobs=2, effort=LIGHT, find=registry.find)
     assert one == two
     assert one.violations > 0
     assert attack(registry.find(PRINTED), 120, seed=10, effort=LIGHT) != one
+
+
+@pytest.mark.parametrize("name", ["boosted-suspend", "boosted-busy-fence", "rtgpu-expected"])
+def test_a_formula_that_cannot_be_sent_is_found_in_the_other_process(name: str) -> None:
+    assert attack(registry.find(name), 1, jobs=2, effort=Effort(1, 0), find=registry.find).tasksets == 1
 
 
 def test_progress_counts_tasksets() -> None:
