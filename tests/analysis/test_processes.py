@@ -99,7 +99,7 @@ WITHOUT: dict[str, tuple[int, str, Callable[..., object]]] = {
     "siblings below it on its CPU": (15, "_below", lambda _task, _system: iter(())),
     "the lowest priority for siblings": (1000, "view", lambda taskset, _home: view(taskset, None)),
     "the highest priority for others": (1155, "view", _of_outsiders),
-    "the order as siblings and others see it": (1155, "disorder", order.disorder),
+    "the order as siblings and others see it": (1155, "disorder_of_threads", order.disorder),
 }
 
 
