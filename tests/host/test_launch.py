@@ -151,7 +151,8 @@ def test_execution_times_are_drawn(write: Write, host: str) -> None:
     # a busy machine completes no job in so short a time, or is slow
     eventually(lambda: any(response < 80_000_000 for response in responses(0)))
     eventually(lambda: longest.extend(responses(100)) or longest)
-    assert min(longest) >= 80_000_000
+    assert longest[0] >= 80_000_000
+    assert min(longest) >= 70_000_000  # a job executes for less by what the last one's calls took
 
 
 def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host: str, tmp_path: Path) -> None:
