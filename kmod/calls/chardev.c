@@ -40,7 +40,7 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 	file->mm = current->mm;
 	err = gpurt_exits_watch(file);
 	if (err) {
-		gpurt_file_put(file);
+		gpurt_file_close(file);
 		return err;
 	}
 	filp->private_data = file;
@@ -52,13 +52,12 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 	struct gpurt_file *file = filp->private_data;
 	int i;
 
-	gpurt_file_end(file);
 	gpurt_file_gone(file, false);
 	gpurt_exits_forget(file);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		if (file->clients[i])
 			gpurt_client_put(file->clients[i]);
-	gpurt_file_put(file);
+	gpurt_file_close(file);
 	return 0;
 }
 

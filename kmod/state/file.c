@@ -43,13 +43,6 @@ int gpurt_file_await_ends(kuid_t uid)
 	return left < 0 ? left : 0;
 }
 
-/* Nobody has the descriptor any more.  One whose opener alone ended is in somebody's table still, which is bounded. */
-void gpurt_file_end(struct gpurt_file *file)
-{
-	file->closed = true;
-	atomic_inc(ends_of(file->uid));
-}
-
 /* Waits for ordinary workers, so it is never called by a thread that may outrank them: bury() frees what that had. */
 static void file_free(struct kref *ref)
 {
@@ -60,7 +53,7 @@ static void file_free(struct kref *ref)
 	mmdrop(file->mm);
 	gpurt_team_put(file->team);
 	put_pid(file->tgid);
-	if (file->closed && atomic_dec_return(ends_of(file->uid)) == GPURT_MANY_ENDS - 1)
+	if (atomic_dec_return(ends_of(file->uid)) == GPURT_MANY_ENDS - 1)
 		wake_up_all(&freed);
 	kfree(file);
 }
@@ -69,6 +62,16 @@ static void file_free(struct kref *ref)
 void gpurt_file_put(struct gpurt_file *file)
 {
 	kref_put(&file->ref, file_free);
+}
+
+/*
+ * Lets go of the descriptor's own reference: nobody has it any more.  One whose opener alone ended is in a table still,
+ * which is bounded.
+ */
+void gpurt_file_close(struct gpurt_file *file)
+{
+	atomic_inc(ends_of(file->uid));
+	gpurt_file_put(file);
 }
 
 static int not_woken(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)

@@ -33,7 +33,6 @@ struct gpurt_file {
 	struct mutex lock;		/* its clients, and their TSGs */
 	struct gpurt_client *clients[GPURT_MAX_GPUS];
 	bool gone;			/* its process ended or executed another program */
-	bool closed;			/* nobody has the descriptor any more */
 	struct pid *tgid;
 	kuid_t uid;			/* whose process that is */
 	char comm[GPURT_COMM_LEN];
@@ -54,7 +53,7 @@ static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
 }
 
 void gpurt_file_put(struct gpurt_file *file);
-void gpurt_file_end(struct gpurt_file *file);
+void gpurt_file_close(struct gpurt_file *file);
 bool gpurt_file_many_end(kuid_t uid);
 int gpurt_file_await_ends(kuid_t uid);
 void gpurt_file_init_poll(struct gpurt_file *file);

@@ -168,13 +168,13 @@ static void who_has_many_unfinished_ends_is_known(struct kunit *test)
 		all[i]->mm = current->active_mm;
 		gpurt_file_gone(all[i], true);
 		KUNIT_EXPECT_FALSE(test, gpurt_file_many_end(uid));
-		gpurt_file_end(all[i]);
 		gpurt_file_gone(all[i], false);
+		gpurt_exits_forget(all[i]);
+		gpurt_file_close(gpurt_file_get(all[i]));
 	}
 	KUNIT_EXPECT_TRUE(test, gpurt_file_many_end(uid));
 	KUNIT_EXPECT_FALSE(test, gpurt_file_many_end(another));
 	for (i = 0; i < GPURT_MANY_ENDS; i++) {
-		gpurt_exits_forget(all[i]);
 		gpurt_file_put(all[i]);
 		KUNIT_EXPECT_FALSE(test, gpurt_file_many_end(uid));
 	}

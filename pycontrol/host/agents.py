@@ -172,8 +172,13 @@ class AgentGpu(Gpu):
     def decided(self, client: GpuClient) -> None:
         """The level that its process may begin with can be another one, and it can be in a segment, or not any more."""
         if self.obedience.yields and not client.gone:
-            client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
-            lib.gpurt_agents_rank(self.agents, client.own.raw, *client.own.level(), self.clock())
+            lib.gpurt_agents_rank(self.agents, client.own.raw, *self._level(client), self.clock())
+
+    def _level(self, client: GpuClient) -> tuple[int, bool]:
+        """The level of its process, now that the client has this one."""
+        client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
+        own: Process = client.own
+        return own.level()
 
     def _is_plain(self, process: Process) -> bool:
         segment = self.sched.policy == lib.GPURT_POLICY_SEGMENT
@@ -209,8 +214,7 @@ class AgentGpu(Gpu):
         if isinstance(only, GpuClient) and self.obedience.yields:
             asks = self._current.client if self._current else None
             for one in {only, asks or only}:  # the decision may have changed that; the core acts upon it next
-                one.seen = max(one.seen, int(lib.gpurt_client_level(one.core)))
-                one.own.raw.rank, one.own.raw.inside = one.own.level()
+                one.own.raw.rank, one.own.raw.inside = self._level(one)
             if not only.alone:
                 way = lib.GPURT_AGENTS_YIELD if only is self.yields else lib.GPURT_AGENTS_BESIDE
         lib.gpurt_agents_commit(self.agents, alone, way, now)

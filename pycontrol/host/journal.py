@@ -55,7 +55,7 @@ class Journal:
             self._said[key] = again, held + 1
         elif len(self._lines) < MOST and self._has_share((user, wrong), now):
             self._said[key] = now + APART_S, 0
-            when = datetime.fromtimestamp(time.time()).isoformat(" ", "milliseconds")
+            when = datetime.now().isoformat(" ", "milliseconds")
             also = f" ({held} more like it before)" if held else ""
             self._lines.append(f"{when} {text[:LONGEST // 8]}{also}")
         else:
