@@ -51,8 +51,8 @@ WAKE_LEAD_NS = 120_000
 AT_ONCE, PIECE = 16, 8
 #: Descriptors that a connection needs besides: of two threads, and of a lane.
 MORE = 5
-#: For how long the host does not accept connections when it has no descriptor, ns.
-FULL = 100_000_000
+#: For how long the host does not accept connections when it has no descriptor.
+FULL_NS = 100_000_000
 JOB = lib.GPURT_POLICY_JOB
 COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
 #: Events that the journal is told of, in words, and what follows if a budget demotes.
@@ -325,10 +325,10 @@ class Host:
     def _listen(self, wanted: bool) -> None:
         """Whether to be told of new connections.  Without a free descriptor they wait until there is one."""
         if wanted and not self._listening and not self._has_room():
-            wanted, self._listen_at = False, time.monotonic_ns() + FULL
+            wanted, self._listen_at = False, time.monotonic_ns() + FULL_NS
         if wanted != self._listening:
             self._listening = wanted
-            self._listen_at = FOREVER if wanted else time.monotonic_ns() + FULL
+            self._listen_at = FOREVER if wanted else time.monotonic_ns() + FULL_NS
             self.lanes.watch(self.listener.fileno(), wanted, ordinary=True)
 
     def _has_room(self) -> bool:
