@@ -53,15 +53,13 @@ def test_best_effort_that_causes_updates_rests(sleeping: Control) -> None:
         for _ in range(10):
             stall.write_text(str(800 * MS))
             one.begin()
-            before = time.monotonic_ns()
             one.end()
             stall.write_text("0")
             rested = one.start(lib.GPURT_IOC_BEGIN)
             state = urgent.begin(priority=50)  # comes later, and finds the lock free
-            late = time.monotonic_ns() - before > 1600 * MS  # the machine stood still: it has rested for long enough
             urgent.end()
             assert rested.result()[0] == 0
-            if state == RUNNING or not late:
+            if state == RUNNING:  # else the machine stood still until it had rested for long enough
                 break
             one.end()
         assert state == RUNNING
