@@ -88,7 +88,7 @@ static void explain_refusal(const char *place, char *text, size_t size)
 	group_name(info.st_gid, group);
 	shared = info.st_mode & S_IWGRP;
 	way = S_ISCHR(info.st_mode) ? "change the device's udev rule" :
-				      "start the host with --socket-group GROUP or --mode MODE";
+				      "start the host with --allow GROUP, or --allow everybody";
 	snprintf(text, size, "%s is there, but only user %s%s%s may open it (mode %04o); %s%s", place, user,
 		 shared ? " and group " : "", shared ? group : "", (unsigned int)info.st_mode & 07777,
 		 shared && info.st_gid ? "join that group, or " : "", way);

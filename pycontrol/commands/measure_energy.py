@@ -50,7 +50,6 @@ SIGHUP.""",
 @click.option("--sensor", "names", multiple=True, metavar="NAME",
               help="The sensor, and others to read beside it; unless given, the best one of the only GPU.")  # fmt: skip
 @click.option("--rounds", default=1, show_default=True, type=click.IntRange(1, 10**6), help="How often to measure.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63), help="Of the order of rounds.")
 @click.option("--discard", metavar="TIME", type=Time(),
               help="A round does not count before that; unless given 2s with several kernels or units, else 0s.")
 @click.option("--at-least", "least", metavar="TIME", type=Time(),
@@ -68,7 +67,7 @@ SIGHUP.""",
 @click.option("--samples", type=Output(), help="Add every reading to this CSV file.")
 @JSON
 def energy_command(
-    command: tuple[str, ...], names: tuple[str, ...], rounds: int, seed: int, discard: int | None, least: int | None,
+    command: tuple[str, ...], names: tuple[str, ...], rounds: int, discard: int | None, least: int | None,
     most: int, interval: int, kernels: tuple[str, ...], units: str | None, gpu: str | None, clock: str | None,
     output: Path | None, samples: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
@@ -76,7 +75,7 @@ def energy_command(
 
     A sensor that vanishes, Ctrl-C, SIGTERM and SIGHUP end the measurement; what was measured is printed and in files.
     """
-    label, plan = _label(gpu, clock), turns(command, kernels, units, rounds, seed)
+    label, plan = _label(gpu, clock), turns(command, kernels, units, rounds)
     if interval <= 0:
         raise UsageError("--interval: must be longer than 0")
     if output and samples and output.resolve() == samples.resolve():

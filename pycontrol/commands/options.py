@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     Whole = click.ParamType[int]
     Wholes = click.ParamType[tuple[int, ...]]
+    Other = click.ParamType[Any]
 else:
-    Whole = Wholes = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
+    Whole = Wholes = Other = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
 #: Keys of a context's ``meta``: whether the user asked for JSON, and what says that a command was ended.
 ASKED_FOR_JSON, CUT_OFF = "gpurt.json", "gpurt.cut-off"
 
@@ -295,6 +296,35 @@ class Time(Whole):
             return value if isinstance(value, int) else parse_time(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class KeyValues(Other):
+    """KEY=VALUE,...: keys of ``kinds``, and a value of its type for each."""
+
+    name = "values"
+
+    def __init__(self, **kinds: Other) -> None:
+        self.kinds = kinds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        """The values by their keys.  A value may have commas."""
+        found = {}
+        for one in re.split(",(?=[a-z_]+=)", value):
+            key, _, text = one.partition("=")
+            if key not in self.kinds or text != text.strip():
+                self.fail(f"{one!r} is not KEY=VALUE with a key of {', '.join(self.kinds)}", param, ctx)
+            found[key] = self.kinds[key].convert(text, param, ctx)
+        return found
+
+
+def keyed_option(flag: str, name: str, what: str, **kinds: Other) -> Callable[[Any], Any]:
+    """The option for several values by their keys, as one dictionary; the last one of a key counts."""
+
+    def joined(_context: click.Context, _: click.Parameter, values: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+        return {key: value for one in values for key, value in one.items()}
+
+    return click.option(flag, name, multiple=True, type=KeyValues(**kinds), metavar="KEY=VALUE,...",
+                        callback=joined, help=what)  # fmt: skip
 
 
 class Output(click.Path):

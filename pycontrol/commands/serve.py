@@ -8,7 +8,7 @@ import grp
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -23,7 +23,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Begin, Policy
 from gpurt.errors import UsageError
 from gpurt.units import format_time
-from pycontrol.commands.options import GivenPath, Time, Whole, Wholes, command
+from pycontrol.commands.options import GivenPath, Other, Time, Whole, Wholes, command, keyed_option
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
@@ -43,18 +43,10 @@ WITHOUT_RIGHTS = "segment"
 MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
 
-class Mode(Whole):
-    """Permission bits of a socket, in octal."""
-
-    name = "mode"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Reads it.  Nobody executes a socket, and its owner must be able to open it."""
-        if isinstance(value, int):
-            return value
-        if not re.fullmatch(r"0?6[0246][0246]", value):
-            self.fail(f"{value!r} is not 600 to 666, in octal digits 0, 2, 4 and 6", param, ctx)
-        return int(value, 8)
+#: A value of --begin: isolated, and late agents are waited for.
+STRICT = "strict"
+#: The time slice of a virtual GPU, ns.
+SLICE_NS = 1024 * 1000
 
 
 class UnitsType(Wholes):
@@ -87,35 +79,24 @@ class Factor(Whole):
             self.fail(str(error), param, ctx)
 
 
-class Group(Whole):
-    """A group of users, by name or number."""
+#: Who may use the GPUs beside the host's own user and root, other than a group: permission bits of the socket.
+ALLOWED = {"everybody": 0o666, "nobody": 0o600}
+
+
+class Allowed(Other):
+    """Who may use the GPUs: a group of users, by name or number, or a word of `ALLOWED`."""
 
     name = "group"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Looks it up."""
-        if isinstance(value, int):
-            return value
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Access:
+        """Looks a group up."""
+        if value in ALLOWED:
+            return Access(ALLOWED[value], None)
         try:
-            return grp.getgrgid(int(value)).gr_gid if value.isdecimal() else grp.getgrnam(value).gr_gid
+            found = grp.getgrgid(int(value)) if value.isdecimal() else grp.getgrnam(value)
         except (KeyError, OverflowError):
             self.fail(f"there is no group {value!r}", param, ctx)
-
-
-LIMITS = tuple(field.name for field in fields(UserLimits))
-
-
-class UserLimit(Wholes):
-    """A limit of each user, as the number of a field of `UserLimits` and its value."""
-
-    name = "limit"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Reads it."""
-        found = re.fullmatch(r"(connections|calls|memory)=([1-9][0-9]{0,8})", value)
-        if not found:
-            self.fail(f"{value!r} is not connections=N, calls=N or memory=MIB", param, ctx)
-        return LIMITS.index(found[1]), int(found[2]) << (20 if found[1] == "memory" else 0)
+        return Access(0o660, found.gr_gid)
 
 
 class Descriptor(Whole):
@@ -158,12 +139,16 @@ def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str,
     )
 
 
-def _bounded(gpus: Sequence[Gpu], lock_bound: int, stuck_bound: int) -> list[Gpu]:
+def _bounded(gpus: Sequence[Gpu], bounds: Mapping[str, int]) -> list[Gpu]:
     """The GPUs: how long best effort may hold a lock, and an owner be stuck before that is told, ns; 0: for ever."""
     for gpu in gpus:
-        gpu.sched.lock_bound = lock_bound
-        gpu.stuck.limit = stuck_bound
+        gpu.sched.lock_bound = bounds.get("lock", lib.GPURT_LOCK_BOUND_NS)
+        gpu.stuck.limit = bounds.get("stuck", lib.GPURT_STUCK_DEFAULT_NS)
     return list(gpus)
+
+
+def _limits(given: Mapping[str, int]) -> UserLimits:
+    return UserLimits(**{key: value << 20 if key == "memory" else value for key, value in given.items()})
 
 
 def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanism) -> tuple[int, int, Space | None]:
@@ -191,12 +176,6 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
 
     Raises TasksetError, FileError; UsageError where options say what the file says.
     """
-    context = click.get_current_context()
-    for option in ("alpha", "theta", "slice_", "no_copy_engine", "units", "cross"):
-        if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
-            names = {"slice_": "slice", "cross": "cross-contention", "units": "partitions"}
-            name = names.get(option, option.replace("_", "-"))
-            raise UsageError(f"--{name}: the file of --taskset says it")
     taskset = load(path).taskset
     if taskset.platform.begin == YIELD:
         raise UsageError("--taskset: the file's segments begin by yield, which virtual GPUs do not know")
@@ -216,10 +195,9 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--socket", "path", type=GivenPath(path_type=Path),
                      help="Socket to serve on, in a folder that exists; /run/gpurt/host.sock if writable."),
-        click.option("--mode", default="660", show_default=True, type=Mode(), metavar="MODE",
-                     help="Permission bits of the socket."),
-        click.option("--socket-group", "group", type=Group(), metavar="GROUP",
-                     help="Group of the socket, whose members may use the GPUs; yours unless given."),
+        click.option("--allow", "access", type=Allowed(), metavar="GROUP",
+                     help="Who may use the GPUs beside you and root: members of that group, everybody, or nobody; "
+                     "your group unless given."),
         click.option("--gpus", type=click.IntRange(1, lib.GPURT_MAX_GPUS),
                      help="Number of GPUs; 1 unless given, or as many as the file has that is given."),
         click.option("--policy", type=click.Choice([*Policy.words(), *UNIT_POLICIES]),
@@ -230,22 +208,28 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--normal", default=lib.GPURT_NORMAL_DEFAULT, show_default=True,
                      type=click.IntRange(1, lib.GPURT_NORMAL_MAX), metavar="N",
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
-        click.option("--lock-bound", default=format_time(lib.GPURT_LOCK_BOUND_NS), type=Time(), show_default=True,
-                     help="Policies lock-*: how long best effort may hold the GPU; 0s: for ever."),
-        click.option("--stuck-bound", default=format_time(lib.GPURT_STUCK_DEFAULT_NS), type=Time(), show_default=True,
-                     help="When to report that the GPU idles, its owner sleeps and others wait; 0s: never."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
-        click.option("--user-limit", "user_limits", multiple=True, type=UserLimit(), metavar="KIND=N",
-                     help="A limit of all processes of a user, except root and the host's own user: "
-                     f"connections={UserLimits.connections}, calls={UserLimits.calls} that wait for answers, or "
-                     f"memory={UserLimits.memory >> 20} MiB for TSGs, queued work and unread answers, unless given; "
-                     "may be repeated."),
         click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
                      help="Descriptor to write a line to once the host serves."),
     )):  # fmt: skip
         command = option(command)
     return command
+
+
+#: Values by their keys that both commands have, with their help.
+BOUNDS = {"lock": Time(), "stuck": Time()}
+BOUNDS_HELP = (
+    f"lock={format_time(lib.GPURT_LOCK_BOUND_NS)}: how long best effort may hold the GPU under policies lock-*, 0s: "
+    f"for ever.  stuck={format_time(lib.GPURT_STUCK_DEFAULT_NS)}: when to report that the GPU idles, its owner sleeps "
+    "and others wait, 0s: never."
+)
+LIMITS = {field.name: click.IntRange(1, 10**9 - 1) for field in fields(UserLimits)}
+LIMITS_HELP = (
+    "Limits of all processes of a user, except root and the host's own user: "
+    f"connections={UserLimits.connections}; calls={UserLimits.calls} that wait for answers; "
+    f"memory={UserLimits.memory >> 20} MiB for TSGs, queued work and unread answers"
+)
 
 
 @command(
@@ -254,15 +238,15 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     epilog="""\b
 Examples:
   gpurt emulate
-  gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy segment
-  gpurt emulate --partitions 12,56 --cross-contention 1.5     two partitions of one GPU
+  gpurt emulate --gpus 2 --platform alpha=0.8ms,theta=200us --policy segment
+  gpurt emulate --platform partitions=12,56,cross_contention=1.5     two partitions of one GPU
   gpurt emulate --taskset examples/every-key.toml        its partitions
   gpurt emulate --policy sbeet-mg --energy-file examples/energy/toy.toml
-  sudo gpurt emulate --socket-group video   members of that group may use it
+  sudo gpurt emulate --allow video   members of that group may use it
 
 \b
-Members of the group, or everybody with --mode 666, may do what they may do with the module's /dev/gpurt: use the GPUs
-at their own real-time priority, up to RLIMIT_RTPRIO, and read the status.  To change settings needs root or your user.
+Who is allowed may do what the module's /dev/gpurt allows its group: use the GPUs at their own real-time priority, up to
+RLIMIT_RTPRIO, and read the status.  To change keyed_option needs root or your user.
 
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket
@@ -271,25 +255,28 @@ cannot be used.""",
 @serving
 @click.option("--taskset", "taskset_path", metavar="FILE", type=GivenPath(path_type=Path),
               help="A taskset file, whose platform the GPU is; each partition is a GPU to clients.")  # fmt: skip
-@click.option("--alpha", default="0ns", type=Time(), show_default=True, help="Runlist update cost.")
-@click.option("--theta", default="0ns", type=Time(), show_default=True, help="GPU context switch cost.")
-@click.option("--slice", "slice_", metavar="TIME", default="1024us", type=Time(), show_default=True,
-              help="Time slice L.")  # fmt: skip
-@click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
-@click.option("--partitions", "units", default=None, type=UnitsType(), metavar="N,M,...",
-              help="Compute units of the partitions of a GPU, each a GPU of its own to clients.")
-@click.option("--cross-contention", "cross", default="1", type=Factor(), show_default=True, metavar="FACTOR",
-              help="Slow-down of memory intensive work while another partition executes such.")
+@keyed_option(
+    "--platform", "platform",
+    "Of the virtual GPU, keys as in a taskset file: alpha=0ns, cost of a runlist update; theta=0ns, of a switch; "
+    "time_slice=1024us; copy_engine=true, or false: copies use the execution engine; cross_contention=1, slow-down of "
+    "memory intensive work while another partition executes such; and partitions=N,M,...: compute units of partitions, "
+    "each a GPU of its own to clients.",
+    alpha=Time(), theta=Time(), time_slice=Time(), copy_engine=click.BOOL, cross_contention=Factor(),
+    partitions=UnitsType(),
+)
+@keyed_option("--bound", "bounds", BOUNDS_HELP, **BOUNDS)
+@keyed_option("--user-limit", "limits", f"{LIMITS_HELP}.", **LIMITS)
 def emulate_command(
-    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
-    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_limits: tuple[tuple[int, ...], ...],
-    ready_fd: int | None, taskset_path: Path | None, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
-    units: tuple[int, ...] | None, cross: int,
+    path: Path | None, access: Access | None, gpus: int | None, policy: str | None, energy_path: Path | None,
+    normal: int, priority: int, ready_fd: int | None, taskset_path: Path | None, platform: dict[str, Any],
+    bounds: dict[str, int], limits: dict[str, int],
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
+    slice_ = platform.get("time_slice", SLICE_NS)
     if slice_ <= 0:
-        raise UsageError("--slice must be longer than 0")
-    shape = Shape(alpha, theta, slice_, not no_copy_engine)
+        raise UsageError("--platform time_slice must be longer than 0")
+    shape = Shape(platform.get("alpha", 0), platform.get("theta", 0), slice_, platform.get("copy_engine", True))
+    units = platform.get("partitions", ())
     band = band_of(normal, priority)
     space = None
     if taskset_path:
@@ -297,12 +284,14 @@ def emulate_command(
             raise UsageError(f"--taskset: policy {policy} takes --energy-file instead")
         if energy_path:
             raise UsageError("--taskset excludes --energy-file")
+        if platform:
+            raise UsageError(f"--platform {next(iter(platform))}: the file of --taskset says it")
         layout, words = divided_by(taskset_path, policy, band, gpus)
     else:
         wanted = gpus or (len(units) if units else None)
         chosen, words = first_policy(policy, band)
         count, number, space = shared(chosen, energy_path, wanted, Mechanism.VIRTUAL)
-        layout = alike(shape, number, count, units or (), cross)
+        layout = alike(shape, number, count, units, platform.get("cross_contention", 1000))
 
     def make(tell: Tell) -> list[Gpu]:
         gpus = zip(layout.shapes, layout.policies, layout.wholes(), strict=True)
@@ -310,12 +299,11 @@ def emulate_command(
             VirtualGpu(index, shape, policy, tell, time.monotonic_ns, band, whole)
             for index, (shape, policy, whole) in enumerate(gpus)
         ]
-        return _bounded(made, lock_bound, stuck_bound)
+        return _bounded(made, bounds)
 
     what = f"{len(layout.shapes)} virtual GPU(s), {words},"
-    access = Access(mode, group)
-    limits, quiet = UserLimits(**{LIMITS[field]: value for field, value in user_limits}), render.quiet()
-    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
+    run_host(Config(path or default_socket(), access or Access(0o660, None), what, make, priority, ready_fd,
+                    render.quiet(), band.able, space, _limits(limits)))  # fmt: skip
     return 0
 
 
@@ -324,9 +312,9 @@ def emulate_command(
     epilog="""\b
 Examples:
   gpurt serve
-  gpurt serve --gpus 2 --answer-bound 20ms --when-late wait
+  gpurt serve --gpus 2 --bound answer=20ms --begin strict
   gpurt serve --policy sbeet --energy-file system.toml --mechanism green-contexts
-  sudo gpurt serve --socket-group video
+  sudo gpurt serve --allow video
 
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket
@@ -335,43 +323,46 @@ cannot be used.""",
 @serving
 @click.option("--mechanism", default="none", show_default=True, type=click.Choice(MECHANISMS),
               help="Policies that share units: how programs keep their kernels to them.  none: a job gets them all.")
-@click.option("--answer-bound", default=format_time(lib.GPURT_AGENT_BOUND_NS), type=Time(), show_default=True,
-              help="How long an agent may take to carry out an order.")
-@click.option("--agent-limit", default=lib.GPURT_AGENT_LIMIT, type=click.IntRange(0, 2**32 - 1), show_default=True,
-              help="How many agents a user may have on each GPU; not for root and the host's own user.")
-@click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
-              help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
-@click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice(Begin.words()),
-              help="How urgent work begins on NVIDIA's GPUs: others are off before, or go off while it executes.")
+@keyed_option(
+    "--bound", "bounds",
+    f"{BOUNDS_HELP}  answer={format_time(lib.GPURT_AGENT_BOUND_NS)}: how long an agent may take to carry out an order.",
+    **BOUNDS, answer=Time(),
+)
+@keyed_option(
+    "--user-limit", "limits", f"{LIMITS_HELP}; agents={lib.GPURT_AGENT_LIMIT} on each GPU.",
+    **LIMITS, agents=click.IntRange(0, 2**32 - 1),
+)
+@click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice([*Begin.words(), STRICT]),
+              help="How urgent work begins on NVIDIA's GPUs.  isolated: others are off before, but for agents that are "
+              "late; strict: these are waited for; yield: others go off while it executes.")
 def serve_command(
-    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
-    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_limits: tuple[tuple[int, ...], ...],
-    ready_fd: int | None, mechanism: str, answer_bound: int, agent_limit: int, when_late: str, begin: str,
+    path: Path | None, access: Access | None, gpus: int | None, policy: str | None, energy_path: Path | None,
+    normal: int, priority: int, ready_fd: int | None, mechanism: str, bounds: dict[str, int], limits: dict[str, int],
+    begin: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
     Each process takes its own time-slice groups off the GPU and puts them back when this host orders it to.  The page
     docs/unpatched.md lists the drivers that this works on, and its limits.
     """
+    answer_bound = bounds.get("answer", lib.GPURT_AGENT_BOUND_NS)
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
-        raise UsageError("--answer-bound must be 1 ms to 60 s")
-    if begin == YIELD and when_late == "wait":
-        raise UsageError("--begin yield: with --when-late wait each begin asks")
-    obedience = Obedience(answer_bound, when_late == "go-on", agent_limit, begin == YIELD)
+        raise UsageError("--bound answer must be 1 ms to 60 s")
+    agents = limits.pop("agents", lib.GPURT_AGENT_LIMIT)
+    obedience = Obedience(answer_bound, begin != STRICT, agents, begin == YIELD)
     band = band_of(normal, priority)
     chosen, words = first_policy(policy, band)
     count, number, space = shared(chosen, energy_path, gpus, Mechanism(mechanism))
 
     def make(tell: Tell) -> list[Gpu]:
         made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
-        return _bounded(made, lock_bound, stuck_bound)
+        return _bounded(made, bounds)
 
     if not drivers.unpatched():
         text = "no unpatched GPU driver is found here: without one no program comes; 'gpurt emulate' has virtual GPUs"
         render.note(text, as_json=False)
     what = f"agents of programs on GPU {count - 1}," if count == 1 else f"agents of programs on GPUs 0 to {count - 1},"
     what += f" {words},"
-    access = Access(mode, group)
-    limits, quiet = UserLimits(**{LIMITS[field]: value for field, value in user_limits}), render.quiet()
-    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
+    run_host(Config(path or default_socket(), access or Access(0o660, None), what, make, priority, ready_fd,
+                    render.quiet(), band.able, space, _limits(limits)))  # fmt: skip
     return 0

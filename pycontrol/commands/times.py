@@ -66,7 +66,6 @@ again; to begin anew, remove that file.""",
 @click.option("--condition", "named", multiple=True, type=click.Choice(CONDITIONS),
               help="Only runs under this condition; may be repeated. All that can be made unless given.")  # fmt: skip
 @click.option("--beside", metavar="COMMAND", help="A program to run beside it: condition beside.")
-@click.option("--seed", default=1, show_default=True, help="For the order of the runs.")
 @click.option("--margin", default="20%", show_default=True, metavar="PERCENT",
               help="Write the largest observed time and so much more; the smallest likewise less.")  # fmt: skip
 @click.option("--priority", type=click.IntRange(1, 99), help="SCHED_FIFO priority of the program, not its own.")
@@ -76,8 +75,6 @@ again; to begin anew, remove that file.""",
 @click.option("--task", metavar="NAME", help="Of a program that announces jobs of several tasks: which one.")
 @click.option("--timeout", type=Time(), metavar="TIME", help="A run that takes longer has failed.")
 @click.option("--duration", type=Time(), metavar="TIME", help="End each run after so long by SIGINT.")
-@click.option("--as", "name", metavar="NAME",
-              help="Name of the task; what the program calls it, or the program's name, unless given.")  # fmt: skip
 @click.option("--period", metavar="TIME", type=Time(),
               help="Period to write into the entry; from the releases that were seen unless given.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
@@ -85,8 +82,8 @@ again; to begin anew, remove that file.""",
 @click.pass_obj
 def times_command(
     device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
-    beside: str | None, seed: int, margin: str, priority: int | None, auto: bool, per_job: int | None,
-    task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int | None,
+    beside: str | None, margin: str, priority: int | None, auto: bool, per_job: int | None,
+    task: str | None, timeout: int | None, duration: int | None, period: int | None,
     output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a program many times, with inputs and conditions varied, and write its segments' observed times as a task.
@@ -100,23 +97,21 @@ def times_command(
         _check_output(output, command)
     here = _here(device, priority, beside)
     conditions, without = choose(named, here)
-    planned = plan_runs(runs, inputs, conditions, seed)
+    planned = plan_runs(runs, inputs, conditions)
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
     with Stop().installed() as stop, Guard() as guard:
         options = ProfileOptions(
             command, device, theta, timeout, duration, _library(command[0]) if auto else "", priority or 0,
             task, per_job, None if output and not as_json else STDERR, stop, guard,
         )  # fmt: skip
-        wanted = _Wanted(name, period, seed, share, output, as_json, without)
+        wanted = _Wanted(period, share, output, as_json, without)
         return _measured(planned, options, here, wanted, _beside(output))
 
 
 class _Wanted(NamedTuple):
     """The user's wishes for the results."""
 
-    name: str | None
     period: int | None
-    seed: int
     margin: Fraction
     output: Path | None
     as_json: bool
@@ -150,8 +145,8 @@ def _told(
     """Writes the entry and prints the answer.  ``kept``: how many runs were made before this command began."""
     results, output, as_json = measured.results, wanted.output, wanted.as_json
     account = Account(
-        wanted.name or results[0].jobs.task or Path(options.command[0]).name, wanted.period, options.command, planned,
-        results, measured.stopped, wanted.seed, wanted.margin, here, wanted.without, measured.failures,
+        results[0].jobs.task or Path(options.command[0]).name, wanted.period, options.command, planned,
+        results, measured.stopped, wanted.margin, here, wanted.without, measured.failures,
         measured.outputs, clocks.look(), clocks.nvidia_now(),
     )  # fmt: skip
     found = seen_times(results, wanted.margin)
@@ -264,7 +259,7 @@ def _data(account: Account, found: Sequence[Seen], interrupted: bool) -> Documen
     return {
         "program": account.command, "task": account.name, "complete": not account.stopped, "interrupted": interrupted,
         "why": account.stopped or None,
-        "runs": len(results), "planned_runs": len(account.plan), "seed": account.seed,
+        "runs": len(results), "planned_runs": len(account.plan),
         "margin": percent(account.margin), "segments": sum(len(one.segments) for one in results),
         "jobs": sum(len(one.jobs.jobs) for one in results), "cpu_ns": sum(one.cpu for one in results),
         "wall_ns": sum(one.wall for one in results), **extremes, "observed": [one.as_dict() for one in found],

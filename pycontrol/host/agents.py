@@ -356,7 +356,7 @@ class AgentGpu(Gpu):
             err = int(lib.gpurt_agents_register(self.agents, process.raw, user, name, int(tier), now))
             if err:
                 who = f"process {client.peer.pid} of user {client.peer.uid} runs unmanaged"
-                why = f"that user has too many agents (--agent-limit {self.obedience.limit})"
+                why = f"that user has too many agents (--user-limit agents={self.obedience.limit})"
                 self.journal.note(f"GPU {self.index}: {who}: {why}", client.peer.uid)
                 return err
             process.flags = flags

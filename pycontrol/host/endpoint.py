@@ -146,5 +146,5 @@ def _give(path: Path, file: str, group: int) -> None:
         os.chown(file, -1, group)
     except PermissionError:
         path.unlink()
-        text = "the socket cannot be given to that group; only root and members of the group can (--socket-group)"
+        text = "the socket cannot be given to that group; only root and members of the group can (--allow)"
         raise DeviceError(f"{path}: {text}") from None

@@ -50,7 +50,6 @@ class Account:
     plan: Sequence[Planned]
     results: Sequence[ProfileResult]
     stopped: str
-    seed: int
     margin: Fraction
     here: Here
     without: Mapping[Condition, str]
@@ -138,7 +137,7 @@ def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
     gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
     runs = Counter(one.planned.condition for one in results)
     return [
-        f"{ENTRY_MARK}{len(results)} of {len(account.plan)} runs, order of seed {account.seed}; "
+        f"{ENTRY_MARK}{len(results)} of {len(account.plan)} runs; "
         f"jobs: {jobs}, GPU segments in each: {size}; on {', '.join(sorted(gpus))}.",
         _command(account.command),
         f"Largest and smallest observed times, with a margin of {percent(account.margin)}; no bounds:",

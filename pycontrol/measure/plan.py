@@ -32,7 +32,7 @@ class Planned:
         return list(words) if given is None else [word.replace(PLACE, given) for word in words]
 
 
-def plan_runs(runs: int | None, inputs: Sequence[str], conditions: Sequence[Condition], seed: int) -> list[Planned]:
+def plan_runs(runs: int | None, inputs: Sequence[str], conditions: Sequence[Condition], seed: int = 1) -> list[Planned]:
     """The runs.  Each input and each condition has one at least, and pairs of them as equally many as can be.
 
     The order is drawn at random, each order as likely as the others.  So a change with time, as of a GPU that gets

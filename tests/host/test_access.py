@@ -70,12 +70,12 @@ def test_another_user_is_told_who_may_open_the_host(start_host: StartHost, folde
     done = other(*GPURT, "status")
     assert done.returncode == 4
     assert done.stderr.startswith(f"gpurt: {path} is there, but only user root and group root may open it (mode 0660)")
-    assert "--socket-group" in done.stderr
+    assert "--allow" in done.stderr
     assert done.stderr.count("\n") == 1
     findings = {entry["name"]: entry for entry in json.loads(other(*GPURT, "doctor", "--json").stdout)["findings"]}
     assert findings["host"]["status"] == "fail"
     assert str(path) in findings["host"]["text"]
-    assert "--socket-group" in findings["host"]["cure"]
+    assert "--allow" in findings["host"]["cure"]
     done = other(sys.executable, "-c", SEGMENT)
     assert f"{path} is there" in done.stderr
     assert "unmanaged" not in done.stderr  # for an exception ends the program
@@ -161,11 +161,11 @@ def test_members_of_the_group_may_use_the_host_and_not_change_it(
     start_host: StartHost, folder: Path, other: As
 ) -> None:
     """The module's device allows the same to a group that udev gives it to."""
-    start_host(f"--socket={folder / 'host.sock'}", "--socket-group=0", "--mode=600")
+    start_host(f"--socket={folder / 'host.sock'}", "--allow=nobody")
     assert other(*GPURT, "status", group=0).returncode == 4
     (folder / "more").mkdir()
     path = folder / "more/host.sock"
-    start_host(f"--socket={path}", f"--socket-group={_group()}")
+    start_host(f"--socket={path}", f"--allow={_group()}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
     assert other(*GPURT, "--device", str(path), "status", group=_group()).returncode == 0
     done = other(*GPURT, "--device", str(path), "set", "policy", "job", group=_group())
@@ -173,7 +173,7 @@ def test_members_of_the_group_may_use_the_host_and_not_change_it(
     assert done.stderr == "gpurt: this needs CAP_SYS_NICE: run as root or as the host's own user\n"
     done = other(*GPURT, "--device", str(path), "status")
     assert done.returncode == 4
-    assert "join that group, or start the host with --socket-group" in done.stderr
+    assert "join that group, or start the host with --allow" in done.stderr
 
 
 def _group() -> int:
@@ -183,13 +183,13 @@ def _group() -> int:
     return next(entry.gr_gid for entry in grp.getgrall() if entry.gr_gid)
 
 
-def test_everybody_may_open_a_host_of_mode_666(start_host: StartHost, folder: Path, other: As) -> None:
-    start_host(f"--socket={folder / 'host.sock'}", "--mode=666")
+def test_everybody_may_open_a_host_that_allows_it(start_host: StartHost, folder: Path, other: As) -> None:
+    start_host(f"--socket={folder / 'host.sock'}", "--allow=everybody")
     assert other(sys.executable, "-c", SEGMENT).stdout == "ran\n"
 
 
 def test_a_user_with_too_many_connections_is_told_so(start_host: StartHost, folder: Path, other: As) -> None:
-    start_host(f"--socket={folder / 'host.sock'}", "--mode=666", "--user-limit=connections=2")
+    start_host(f"--socket={folder / 'host.sock'}", "--allow=everybody", "--user-limit=connections=2")
     made = "import gpurt\nmade = [gpurt.Client() for _ in range({})]\nprint('made')"
     assert other(sys.executable, "-c", made.format(2)).stdout == "made\n"
     done = other(sys.executable, "-c", made.format(3))
@@ -203,17 +203,12 @@ def test_a_user_with_too_many_connections_is_told_so(start_host: StartHost, fold
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--mode=777"], "--mode"),
-        (["--mode=66"], "--mode"),
-        (["--mode=-660"], "--mode"),
-        (["--mode=066"], "--mode"),
-        (["--mode=rw"], "--mode"),
-        (["--socket-group=no-such-group"], "there is no group 'no-such-group'"),
-        (["--socket-group=4294967295"], "there is no group"),
-        (["--socket-group="], "there is no group"),
+        (["--allow=no-such-group"], "there is no group 'no-such-group'"),
+        (["--allow=4294967295"], "there is no group"),
+        (["--allow="], "there is no group"),
     ],
 )
-def test_a_wrong_mode_or_group_is_one_line(tmp_path: Path, options: list[str], words: str) -> None:
+def test_a_wrong_group_is_one_line(tmp_path: Path, options: list[str], words: str) -> None:
     done = emulate(f"--socket={tmp_path / 'host.sock'}", *options)
     assert done.returncode == 2
     assert words in done.stderr
@@ -223,10 +218,10 @@ def test_a_wrong_mode_or_group_is_one_line(tmp_path: Path, options: list[str], w
 
 def test_a_group_that_the_user_is_not_in_is_refused(folder: Path, other: As) -> None:
     folder.chmod(0o777)
-    done = other(*GPURT, "emulate", f"--socket={folder / 'own.sock'}", "--socket-group=root")
+    done = other(*GPURT, "emulate", f"--socket={folder / 'own.sock'}", "--allow=root")
     assert done.returncode == 4
     assert done.stderr.count("\n") == 1
-    assert "--socket-group" in done.stderr
+    assert "--allow" in done.stderr
     assert not (folder / "own.sock").exists()
 
 

@@ -127,7 +127,7 @@ def test_what_has_no_place_changes_nothing(start_host: StartHost, file: Path, ap
 def test_a_host_on_which_somebody_has_no_guarantee(
     start_host: StartHost, file: Path, apply: Apply, old: str, new: str, why: str
 ) -> None:
-    host = start_host("--alpha=0.5ms", "--theta=0.2ms")
+    host = start_host("--platform=alpha=0.5ms,theta=0.2ms")
     file.write_text(file.read_text().replace(old, new))
     with SocketClient(host) as client:
         client.begin(priority=5)

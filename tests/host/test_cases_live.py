@@ -77,7 +77,7 @@ def test_an_owner_that_waits_for_a_less_urgent_program_is_told_of(
     start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str], jobs: list[str]
 ) -> None:
     """dep.py, which ends never, with dep.toml."""
-    host, trace = start_host("--stuck-bound=100ms"), tmp_path / "run.json"
+    host, trace = start_host("--bound=stuck=100ms"), tmp_path / "run.json"
     with connect(str(host)) as control, recorded(host, trace):
         events = control.events(PATIENCE)
         with executed(host, "dep.py", *jobs) as program:

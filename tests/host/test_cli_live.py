@@ -280,7 +280,7 @@ def test_a_host_without_a_gpu_is_no_bug(start_host: StartHost, gpurt: Gpurt, mon
 
 
 def test_status_shows_the_partitions_of_a_virtual_gpu(start_host: StartHost, gpurt: Gpurt) -> None:
-    host = str(start_host("--partitions", "1,12", "--cross-contention", "1.5"))
+    host = str(start_host("--platform=partitions=1,12,cross_contention=1.5"))
     said = gpurt("--device", host, "status")[1]
     slowed = "; memory-intensive work beside such of another partition takes 1.5 times as long"
     assert f"\nGPU 0: a partition of virtual GPU 0, with 1 compute unit{slowed}\n" in said
@@ -690,7 +690,7 @@ def test_apply_says_which_clients_state_another_form(
 def test_a_host_whose_updates_cost_more_than_the_file_says(
     start_host: StartHost, gpurt: Gpurt, tmp_path: Path, policy: str, lines: str, why: str
 ) -> None:
-    device = ["--device", str(start_host("--policy", policy, "--alpha", "1ms", "--theta", "0.25ms", "--slice", "3ms"))]
+    device = ["--device", str(start_host("--policy", policy, "--platform=alpha=1ms,theta=0.25ms,time_slice=3ms"))]
     path = tmp_path / "set.toml"
     path.write_text(taskset_of(("mine", ""), policy=policy).replace('epsilon = "0ns"', lines))
     code, out, _ = gpurt(*device, "apply", str(path))
@@ -703,7 +703,7 @@ def test_slices_that_nobody_sets_on_a_virtual_gpu_prove_nothing(
     start_host: StartHost, gpurt: Gpurt, tmp_path: Path
 ) -> None:
     """The host has 1.024 ms for all TSGs at level low, whatever the file says."""
-    device = ["--device", str(start_host("--policy", "timesliced", "--alpha", "0ns", "--theta", "0ns"))]
+    device = ["--device", str(start_host("--policy", "timesliced", "--platform", "alpha=0ns,theta=0ns"))]
     path = tmp_path / "set.toml"
     text = taskset_of(("mine", 'partition = "p"'), policy="timesliced").replace("cpus", 'theta = "0ns"\ncpus', 1)
     path.write_text(text + '[[partition]]\nname = "p"\nslice = "50ms"\n')

@@ -42,7 +42,7 @@ segments = [{{ misc = "50ms", gpu = "1us" }}]
         (SERVE, ("--policy=boosted",), "busy", {"asleep"}),
         (EMULATE, (), "suspend", {"policy"}),
         (EMULATE, ("--policy=boosted", "--priority=40"), "busy", {"raises"}),
-        (EMULATE, ("--policy=boosted", "--theta=2s"), "suspend", {"costs"}),
+        (EMULATE, ("--policy=boosted", "--platform=theta=2s"), "suspend", {"costs"}),
         (EMULATE, ("--policy=boosted",), "suspend", set()),
     ],
 )

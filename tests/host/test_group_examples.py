@@ -34,7 +34,7 @@ def started(name: str, host: Path, group: str = "") -> subprocess.Popen[str]:
 
 @pytest.fixture
 def host(start_host: StartHost) -> Path:
-    return start_host("--gpus=2", "--stuck-bound=100ms")
+    return start_host("--gpus=2", "--bound=stuck=100ms")
 
 
 @pytest.mark.parametrize("name", NAMES)

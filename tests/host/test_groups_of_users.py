@@ -46,7 +46,7 @@ def host(start_host: StartHost) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="gpurt-test-") as folder:
         Path(folder).chmod(0o755)
         path = Path(folder) / "host.sock"
-        start_host(f"--socket={path}", "--mode=666")
+        start_host(f"--socket={path}", "--allow=everybody")
         yield path
 
 

@@ -132,7 +132,7 @@ def test_what_was_not_measured_is_no_value(profile: Profile, tmp_path: Path) -> 
 
 
 def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp_path: Path) -> None:
-    code, out, err = profile(*QUIET, "--as", "my eye", "--", "python", "program.py", "3")
+    code, out, err = profile(*QUIET, "--", "python", "program.py", "3")
     assert code == 0
     assert "note: not measured: cold, cpu: not asked for" in err
     assert "chance of up to 1/2" in err
@@ -142,7 +142,7 @@ def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp
         load_taskset(whole)
     whole.write_text(filled(out).replace('cpu = "?"', 'cpu = "1ms"'))
     (task,) = load_taskset(whole).taskset.tasks
-    assert task.name == "my-eye"
+    assert task.name == "python"
     assert task.gpu_segments[0].pure.best < task.gpu_segments[0].pure.worst > 3 * MS
 
 
@@ -565,7 +565,7 @@ def test_a_real_time_program_is_measured_alone_beside_a_best_effort_co_runner(
 ) -> None:
     if not fifo_permitted(20):
         pytest.skip("SCHED_FIFO is not permitted")
-    host = start_host("--alpha=100us", "--theta=50us", "--slice=2ms")
+    host = start_host("--platform=alpha=100us,theta=50us,time_slice=2ms")
     monkeypatch.chdir(tmp_path)
     look = (
         "            from pycontrol.link.control import connect\n"

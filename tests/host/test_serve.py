@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
 
 import click
@@ -19,7 +18,6 @@ from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
 from gpurt.enums import Overrun
 from pycontrol import cli
-from pycontrol.host.users import UserLimits
 from pycontrol.link.control import connect
 from pycontrol.machine.placement import fifo_permitted
 
@@ -32,18 +30,15 @@ def serve(command: str, socket: Path, descriptor: str, *passed: int) -> subproce
 
 @pytest.mark.parametrize("command", ["emulate", "serve"])
 def test_a_limit_of_users_is_a_field_and_a_number(command: str) -> None:
-    (option,) = (one for one in cli.find_command(command).params if one.name == "user_limits")
+    (option,) = (one for one in cli.find_command(command).params if one.name == "limits")
     context = click.Context(cli.find_command(command))
-    assert option.type_cast_value(context, ()) == ()
-    for text, limits in (
-        ("connections=2", UserLimits(connections=2)), ("calls=3", UserLimits(calls=3)),
-        ("memory=5", UserLimits(memory=5 << 20)),
-    ):  # fmt: skip
-        ((field, value),) = option.type_cast_value(context, (text,))
-        assert replace(UserLimits(), **{fields(UserLimits)[field].name: value}) == limits
-    for text in ("calls=0", "calls=-1", "calls=1e3", "memory", "files=3", "calls=3\n"):
-        with pytest.raises(click.BadParameter, match="is not connections=N, calls=N or memory=MIB"):
-            option.type_cast_value(context, (text,))
+    assert option.process_value(context, ()) == {}
+    assert option.process_value(context, ("connections=2,memory=5", "calls=3,memory=6")) == {
+        "connections": 2, "calls": 3, "memory": 6
+    }  # fmt: skip
+    for text in ("calls=0", "calls=-1", "calls=1e3", "memory", "files=3", "calls=3\n", "calls=3,,calls=4", ""):
+        with pytest.raises(click.BadParameter):
+            option.process_value(context, (text,))
 
 
 @pytest.mark.parametrize("command", ["emulate", "serve"])

@@ -351,7 +351,7 @@ def test_another_policy_is_said_at_the_beginning(start_host: StartHost, watch: C
 def test_costs_above_the_file_s_are_found(start_host: StartHost, file: Path, watch: Callable[..., Watch]) -> None:
     """No event tells of context switches, so that nothing else would be found."""
     file.write_text(FILE.replace('epsilon = "100s"', 'alpha = "100s"\ntheta = "1us"'))
-    running = watch(start_host("--theta", "101s"), "--until", "1ms")
+    running = watch(start_host("--platform", "theta=101s"), "--until", "1ms")
     told = running.next()
     assert (told["finding"], told["sort"]) == ("policy", "assumption")
     assert "on the host's virtual GPU a runlist update and a context switch takes 101000 ms" in told["message"]

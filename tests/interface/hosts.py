@@ -71,17 +71,17 @@ class Emulators:
         self.running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
 
     def start(self, shape: Shape) -> Path:
-        costs = (f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--slice={shape.slice}ns")
-        parts = [f"--partitions={','.join(map(str, shape.units))}"] if shape.units else []
-        cross = f"--cross-contention={shape.cross / 1000}"
-        gpus = f"--gpus={shape.gpus}"
-        return self._run("emulate", *costs, *parts, cross, gpus, f"--lock-bound={shape.lock_bound}ns",
-                         f"--stuck-bound={shape.stuck_bound}ns")  # fmt: skip
+        parts = f",partitions={','.join(map(str, shape.units))}" if shape.units else ""
+        platform = (
+            f"--platform=alpha={shape.alpha}ns,theta={shape.theta}ns,time_slice={shape.slice}ns,"
+            f"cross_contention={shape.cross / 1000}{parts}"
+        )
+        bounds = f"--bound=lock={shape.lock_bound}ns,stuck={shape.stuck_bound}ns"
+        return self._run("emulate", platform, f"--gpus={shape.gpus}", bounds)
 
     def serve(self, obedience: Obedience) -> Path:
-        when_late = "wait" if obedience.wait else "go-on"
-        bound, limit = f"--answer-bound={obedience.bound_ms}ms", f"--agent-limit={obedience.limit}"
-        return self._run("serve", bound, limit, f"--when-late={when_late}")
+        bound, limit = f"--bound=answer={obedience.bound_ms}ms", f"--user-limit=agents={obedience.limit}"
+        return self._run("serve", bound, limit, f"--begin={'strict' if obedience.wait else 'isolated'}")
 
     def _run(self, what: str, *options: str) -> Path:
         self.latest = path = self.folder / f"host{len(self.running)}.sock"

@@ -57,13 +57,13 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 @pytest.fixture
 def served(serve: Callable[..., Served]) -> Served:
     """A host with agents for two GPUs.  An agent is late after a minute, because machines can be slow."""
-    return serve("--gpus=2", "--answer-bound=60s")
+    return serve("--gpus=2", "--bound=answer=60s")
 
 
 @pytest.fixture
 def hasty(serve: Callable[..., Served]) -> Served:
     """The same for tests that wait until an agent is late."""
-    return serve("--gpus=2", "--answer-bound=1s")
+    return serve("--gpus=2", "--bound=answer=1s")
 
 
 @pytest.fixture

@@ -117,9 +117,9 @@ def test_refusals_are_tried_again(family: str, start: Start, plane: Control, gpu
     assert (plane.status()[0].faults, plane.status()[0].late) == (0, 0)  # no update failed
 
 
-@pytest.mark.parametrize("when", ["go-on", "wait"])
-def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
-    host = serve("--answer-bound=1s", f"--when-late={when}").path
+@pytest.mark.parametrize("begin", ["isolated", "strict"])
+def test_an_agent_that_is_late(begin: str, start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
+    host = serve("--bound=answer=1s", f"--begin={begin}").path
 
     def state(program: Program) -> State:
         return next(one.state for one in plane.clients() if one.pid == program.pid)
@@ -130,7 +130,7 @@ def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Ser
         stop(background)  # it cannot answer, but its work goes on
         urgent.send(LONG)
         eventually(lambda: plane.status()[0].late == 1)
-        if when == "go-on":
+        if begin == "isolated":
             assert urgent.answer() == "ok"
             eventually(lambda: state(urgent) is State.RUNNING)
             gpu.finish(urgent.pid)
@@ -140,7 +140,7 @@ def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Ser
             eventually(lambda: plane.status()[0].faults >= 3)  # tried again and again
             assert state(urgent) is State.PENDING  # its work may run beside the late one's, and it is told so
         os.kill(background.pid, signal.SIGCONT)
-        if when == "wait":
+        if begin == "strict":
             assert urgent.answer() == "ok"
             eventually(lambda: state(urgent) is State.RUNNING)
             gpu.finish(urgent.pid)
@@ -150,7 +150,7 @@ def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Ser
 
 
 def test_a_late_process_that_dies_is_not_waited_for(start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
-    host = serve("--answer-bound=1s", "--when-late=wait").path
+    host = serve("--bound=answer=1s", "--begin=strict").path
     with control(str(host)) as plane:
         background, urgent = start(at=host), real_time(plane, start(at=host))
         background.do(LONG)
@@ -163,7 +163,7 @@ def test_a_late_process_that_dies_is_not_waited_for(start: Start, serve: Callabl
 
 
 def test_late_answers_of_the_driver(start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
-    host = serve("--answer-bound=1s", "--when-late=go-on").path
+    host = serve("--bound=answer=1s", "--begin=isolated").path
     with control(str(host)) as plane:
         background, urgent = start(at=host), real_time(plane, start(at=host))
         background.do(LONG)
@@ -307,7 +307,7 @@ def test_a_program_for_which_there_is_no_room_is_managed_when_there_is(open_fold
     with ExitStack() as stack:
         gpu = FakeGpu(open_folder / "gpu.sock", 1)
         stack.callback(gpu.close)
-        served = Served(open_folder / "host.sock", "--agent-limit=1", "--answer-bound=60s")
+        served = Served(open_folder / "host.sock", "--user-limit=agents=1", "--bound=answer=60s")
         stack.callback(served.stop)
         served.path.chmod(0o666)
 
@@ -342,7 +342,7 @@ def test_an_agent_without_the_right_to_sched_fifo_says_so(open_folder: Path, use
         resource.setrlimit(resource.RLIMIT_RTPRIO, (0, before[1]))
         gpu = FakeGpu(open_folder / "gpu.sock", 1)
         stack.callback(gpu.close)
-        served = Served(open_folder / "host.sock", "--answer-bound=60s")
+        served = Served(open_folder / "host.sock", "--bound=answer=60s")
         stack.callback(served.stop)
         served.path.chmod(0o666)
         program = Program(open_folder / "built", gpu, served.path, "proc", "nvidia", {"user": user})

@@ -184,7 +184,7 @@ def test_the_hosts_epsilon_feeds_the_analysis(gpurt: Gpurt, start: Start, plane:
 
 
 def test_status_says_when_isolation_is_lost(gpurt: Gpurt, start: Start, serve: Callable[..., Served]) -> None:
-    host = serve("--answer-bound=1s", "--when-late=wait")
+    host = serve("--bound=answer=1s", "--begin=strict")
     background, urgent = start(at=host.path), start(at=host.path)
     with connect(str(host.path)) as plane:
         eventually(lambda: plane.status()[0].late == 0)  # one of them may have been slow to start

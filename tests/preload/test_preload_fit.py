@@ -28,7 +28,7 @@ def test_hosts_with_agents_are_objected_to_as_their_records_are(
     family, _, preempts = SERVED[board].family, SERVED[board].driver, SERVED[board].preempts
     if not preempts:
         gpu.machine({"id": 4711}, {"id": 4712}, cwsr=0)
-    host = serve("--policy=boosted", "--answer-bound=60s").path
+    host = serve("--policy=boosted", "--bound=answer=60s").path
     start(family=family, at=host)
     record, file = HOSTS[f"serve {board} boosted"], tmp_path / "set.toml"
     with connect(str(host)) as plane:

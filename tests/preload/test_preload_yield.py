@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +22,7 @@ OWN, SHORT, LONGEST = 1024, 500, 20_000  # us
 @pytest.fixture
 def served(serve: Callable[..., Served]) -> Served:
     """A host whose most urgent process begins beside others."""
-    return serve("--gpus=2", "--answer-bound=60s", "--begin=yield")
+    return serve("--gpus=2", "--bound=answer=60s", "--begin=yield")
 
 
 def slices(gpu: FakeGpu, *programs: Program) -> list[int]:
@@ -286,7 +284,7 @@ def test_the_most_urgent_process_stays_on_beside_a_less_urgent_one(
 
 
 def test_isolated_is_the_default(serve: Callable[..., Served], start: Start, gpu: FakeGpu) -> None:
-    at = serve("--answer-bound=60s").path
+    at = serve("--bound=answer=60s").path
     with connect(str(at)) as plane:
         other, urgent = start(at=at), real_time(plane, start(at=at))
         other.do(LONG)
@@ -295,10 +293,3 @@ def test_isolated_is_the_default(serve: Callable[..., Served], start: Start, gpu
         assert slices(gpu, other, urgent) == [OWN, OWN]
         assert off(gpu, other) >= 1
         assert plane.status()[0].begin is Begin.ISOLATED
-
-
-def test_a_host_that_waits_for_late_agents_does_not_yield() -> None:
-    command = [sys.executable, "-m", "pycontrol", "serve", "--begin=yield", "--when-late=wait"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "--begin yield" in done.stderr

@@ -329,7 +329,7 @@ def test_a_largest_time_that_grows_is_a_warning_and_what_the_margin_covers_is_no
 
 
 def account(made: list[ProfileResult], command: list[str], **more: object) -> Account:
-    whole = Account("x\ny", 10 * MS, command, [one.planned for one in made], made, "", 1, Fraction(1, 5),
+    whole = Account("x\ny", 10 * MS, command, [one.planned for one in made], made, "", Fraction(1, 5),
                     Here([], None), {})  # fmt: skip
     return replace(whole, **more)  # type: ignore[arg-type]
 
@@ -341,7 +341,7 @@ def test_cpu_time_of_no_job_is_a_remark_where_it_is_much() -> None:
     for one, cpu, said in (
         (announced, 9 * MS, []), (announced, 10 * MS, []), (announced, 10 * MS + 10, [much]), (silent, 10 * MS, []),
     ):  # fmt: skip
-        account = Account("x", MS, ["x"], [one.planned], [replace(one, cpu=cpu)], "", 1, Fraction(0), Here([], 9), {})
+        account = Account("x", MS, ["x"], [one.planned], [replace(one, cpu=cpu)], "", Fraction(0), Here([], 9), {})
         assert [note.partition(" in them")[0] for note in run_remarks(account) if "CPU time" in note] == said
 
 

@@ -39,7 +39,7 @@ def modest() -> Iterator[Host]:
     socket = folder / "host.sock"
     reader, writer = os.pipe()
     command = [
-        sys.executable, "-m", "pycontrol", "emulate", f"--socket={socket}", f"--ready-fd={writer}", "--mode=666",
+        sys.executable, "-m", "pycontrol", "emulate", f"--socket={socket}", f"--ready-fd={writer}", "--allow=everybody",
         "--priority=40", "--policy=boosted", "--quiet",
     ]  # fmt: skip
     process = subprocess.Popen(command, pass_fds=[writer])

@@ -39,12 +39,13 @@ class Emulator:
     def _command(self, ready: int) -> list[str]:
         platform = self._platform
         wrapper = [str(task_program.find_task_program()), f"--parent={os.getpid()}", "--exec"]
-        command = [
+        return [
+            *wrapper,
             sys.executable, "-m", "pycontrol", "emulate", f"--socket={self.socket}", f"--gpus={self._gpus}",
-            f"--policy={self._policy}", f"--alpha={platform.alpha}ns", f"--theta={platform.theta}ns",
-            f"--slice={platform.time_slice}ns", f"--ready-fd={ready}", "--quiet",
+            f"--policy={self._policy}", f"--platform=alpha={platform.alpha}ns,theta={platform.theta}ns,"
+            f"time_slice={platform.time_slice}ns,copy_engine={platform.copy_engine}",
+            f"--ready-fd={ready}", "--quiet",
         ]  # fmt: skip
-        return [*wrapper, *command] if platform.copy_engine else [*wrapper, *command, "--no-copy-engine"]
 
     def __enter__(self) -> Emulator:
         """Starts it.
