@@ -32,18 +32,21 @@ void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
 /* The priority of a task on its CPU: its own, or above all of those if it is raised. */
 static u32 urgency(const struct sim *s, const struct job_task *t)
 {
+	u32 inherited;
+
 	if (t->client.boost.raised)
 		return GPURT_LEVELS + t->client.boost.raised;
 	if (s->config->boost && t->in_segment && gpurt_on_runlist(&t->part->sched, t->as))
 		return GPURT_LEVELS + t->task->priority;
-	return t->task->priority > sim_inherited(s, t) ? t->task->priority : sim_inherited(s, t);
+	inherited = t->holds ? sim_inherited(s, t) : 0;
+	return t->task->priority > inherited ? t->task->priority : inherited;
 }
 
 /* The task that a CPU executes now: an update first, then by priority.  A task of equal priority does not preempt. */
 static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 {
 	struct job_task *best = cpu->running, *t;
-	u32 i;
+	u32 i, level = 0, its;
 
 	if (s->now < cpu->thread_until)
 		return NULL;
@@ -51,16 +54,20 @@ static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 		return best;
 	if (best && best->step < EXECUTING)
 		best = NULL;
+	if (best)
+		level = urgency(s, best);
 	for (i = 0; i < cpu->count; i++) {
 		t = cpu->own[i];
 		if (t->step < EXECUTING || t == best)
 			continue;
 		if (t->step == UPDATING)
 			return t;
-		if (!best || urgency(s, t) > urgency(s, best) ||
-		    (urgency(s, t) == urgency(s, best) && best != cpu->running &&
-		     t->ready_since < best->ready_since))
+		its = urgency(s, t);
+		if (!best || its > level ||
+		    (its == level && best != cpu->running && t->ready_since < best->ready_since)) {
 			best = t;
+			level = its;
+		}
 	}
 	return best;
 }
@@ -129,22 +136,25 @@ static bool backwards(struct sim *s)
 
 void sim_settle(struct sim *s)
 {
-	bool again = true, back = s->chooser && backwards(s);
-	struct cpu *cpu;
-	u32 i, cpus = s->config->cpus;
+	struct cpu *cpu, *end = s->cpus + s->config->cpus, *from = s->cpus, *to = end;
+	bool again = true, every = !s->lazy;
+	int step = 1;
 
+	if (s->chooser && backwards(s)) {
+		from = end - 1;
+		to = s->cpus - 1;
+		step = -1;
+	}
 	if (s->jobs)
 		s->cpus[s->config->job_cpu].stale = true;	/* the kernel thread may have begun or ended */
 	while (again || sim_release_triggered(s)) {
 		again = sim_wake(s);
-		for (i = 0; i < cpus; i++) {
-			cpu = &s->cpus[back ? cpus - 1 - i : i];
-			if (cpu->stale || cpu->next <= s->now || !s->lazy)
+		for (cpu = from; cpu != to; cpu += step)
+			if (cpu->stale || cpu->next <= s->now || every)
 				again |= visit(s, cpu);
-		}
 	}
 	s->cpu_next = U64_MAX;
-	for (cpu = s->cpus; cpu < s->cpus + cpus; cpu++)
+	for (cpu = s->cpus; cpu < end; cpu++)
 		if (cpu->next < s->cpu_next)
 			s->cpu_next = cpu->next;
 }
