@@ -9,11 +9,45 @@ from itertools import pairwise
 from analysis.model import Chain, Task
 from analysis.model.relations import beginnings, releases
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Mistakes, quoted
-from gpurt.types import Document
+from analysis.taskset.schema import Mistakes, quoted, time
+from gpurt.types import Document, TomlValue
 from gpurt.units import exact_ms
 
 LIMITS = ("max_reaction", "max_age", "max_age_at_output")
+#: The keys of spans in segments that tests of triggered tasks take.
+SPANS = ("cpu", "misc", "gpu", "copy")
+
+
+def spelt_out(document: Document) -> Document:
+    """The tables of a file, where a task whose end releases another one may take no time wherever it has no best case.
+
+    Its worst case as its best would hide how soon after one job of the other task the next one may come.
+    """
+    chains = [one for one in _list(document, "chain") if isinstance(one, dict)]
+    links = [pair for one in chains for pair in zip(_list(one, "tasks"), _list(one, "links"), strict=False)]
+    producers = [name for name, link in links if link == "triggered"]
+    tasks = [_unhurried(one) if isinstance(one, dict) and one.get("name") in producers else one
+             for one in _list(document, "task")]  # fmt: skip
+    return {**document, "task": tasks} if producers and tasks else document
+
+
+def _unhurried(task: Document) -> Document:
+    segments = [{key: _span(key, value) for key, value in one.items()} if isinstance(one, dict) else one
+                for one in _list(task, "segments")]  # fmt: skip
+    return {**task, "segments": segments} if segments else task
+
+
+def _span(key: str, value: TomlValue) -> TomlValue:
+    if key not in SPANS or (isinstance(value, dict) and value.keys() != {"worst"}):
+        return value
+    worst = value["worst"] if isinstance(value, dict) else value
+    return value if time().read(worst, (), Mistakes({})) is None else {"worst": worst, "best": "0ns"}
+
+
+def _list(table: Document, key: str) -> list[TomlValue]:
+    value = table.get(key)
+    return value if isinstance(value, list) else []
+
 
 def read_chains(tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
     """The chains of tables whose fields are right; reports what these say wrong of the tasks."""

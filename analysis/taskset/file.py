@@ -142,7 +142,7 @@ def _interpret(
             report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
-    document = forks.spelt_out(document, report)
+    document = chains.spelt_out(forks.spelt_out(document, report))
     profiles = Profiles(path, document, report)
     machine: object = {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS}
     if "platform" in document:

@@ -420,7 +420,7 @@ LINEAR_FIELDS = {
 SPAN_FIELDS = {
     "worst": Field(time(), "worst-case time", required=True),
     "best": Field(
-        time(), "best-case time; the worst case unless given",
+        time(), "best-case time; the worst case unless given, 0 where the job's end releases another task",
         assumes="it never takes less: bounds of tasks that own units (and those that subtract overlaps) look at that",
     ),
 }

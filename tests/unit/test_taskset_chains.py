@@ -179,6 +179,19 @@ def test_a_triggered_link_is_analysed_and_simulated(gpurt: Gpurt, tmp_path: Path
     assert "released by the end of another task" in out + err
 
 
+def test_a_job_that_releases_another_may_take_no_time_where_the_file_has_worst_cases_alone(
+    gpurt: Gpurt, tmp_path: Path
+) -> None:
+    """Jobs of a that always take 8 ms release b each 10 ms; after a shorter one two jobs of b can delay c."""
+    path, always = tmp_path / "tasks.toml", '{ worst = "8ms", best = "8ms" }'
+    text = RELEASED.replace("cpu = 0", "cpu = 1", 1).replace("cpus = 1", "cpus = 2").replace("15ms", "30ms")
+    for span, bound in ((always, 3), ('"8ms"', 5), ('{ worst = "8ms" }', 5)):
+        path.write_text(text.replace('"1ms"', span, 1))
+        code, out, _ = gpurt("analyze", str(path), "--json")
+        (found,) = json.loads(out)["tests"]
+        assert (code, found["tasks"]["c"]["wcrt_ns"]) == (0, bound * MS)
+
+
 def test_a_row_says_what_is_limited_and_what_has_no_bound(gpurt: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "tasks.toml"
     path.write_text(TEXT.replace('max_age = "90ms"', ""))
