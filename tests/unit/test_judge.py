@@ -12,7 +12,7 @@ from placed import COUPLED
 
 from analysis import taskset
 from analysis.answers.registry import find_test
-from analysis.model import Waiting
+from analysis.model import Chain, Waiting
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Event, Kind, Trace
@@ -239,6 +239,19 @@ def test_releases_that_drift_are_found_although_no_two_are_too_close(file: Tasks
     (drift,) = found(judge, events)
     assert (drift.what, drift.job, drift.seen, drift.allowed) == (What.PERIOD, 5, 9 * MS, 10 * MS)
     assert "jitter allowed for" in drift.text
+
+
+def test_arrivals_too_far_apart_are_found_where_a_chain_rests_on_them(file: TasksetFile) -> None:
+    """The third comes 12 ms after the second, and the fourth 24 after the third, of which 1 may be its jitter."""
+    late = jittered(file, 1 * MS)
+    tasks = tuple(replace(task, max_period=12 * MS) for task in late.taskset)
+    chains = (Chain("c", ("fast", "slow")),)
+    releases = (4000, 14_000, 26_000, 50_000)
+    events = [event for n, at in enumerate(releases) for event in job("fast", n, at, at + 1)]
+    assert found(Judge(replace(late, taskset=replace(late.taskset, tasks=tasks)), {}), events) == []
+    (gap,) = found(Judge(replace(late, taskset=replace(late.taskset, tasks=tasks, chains=chains)), {}), events)
+    assert (gap.what, gap.job, gap.seen, gap.allowed) == (What.PERIOD, 3, 23 * MS, 12 * MS)
+    assert "not 12.000000 ms at most" in gap.line()
 
 
 def test_clients_that_no_task_declares(file: TasksetFile) -> None:

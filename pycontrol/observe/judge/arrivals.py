@@ -7,25 +7,32 @@ from analysis.model import Task
 
 
 class Arrivals:
-    """The arrivals of a task's jobs, each as early as its release and the arrivals before allow.
+    """When the jobs of a task arrived, as its releases and the arrivals before allow.
 
-    A release r belongs to the arrival a = max(a before + T, r - J).  If even that is after r, no arrivals explain the
-    releases.  The distance of two releases alone, T - J at least, would miss what drifts over several jobs.
+    A release r belongs to an arrival in [r - J, r], which is T after the one before at least, and ``gap`` at most.  If
+    there is none, no arrivals explain the releases.  The distance of two releases alone, T - J at least, would miss
+    what drifts over several jobs.
+
+    Args:
+        gap: the longest distance of two arrivals, ns, where a bound rests on it.
     """
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self._last: int | None = None
+    def __init__(self, task: Task, gap: int | None = None) -> None:
+        self.task, self.gap = task, gap
+        self._last: tuple[int, int] | None = None  # the earliest and the latest that the last arrival can be
 
     def release(self, at: int) -> int | None:
-        """Takes the next release; how long after the arrival before it is, ns, if that is too early; else None."""
-        before, self._last = self._last, at - self.task.jitter
+        """Takes the next release; how long after the arrival before it is, ns, if that is wrong; else None."""
+        before, self._last = self._last, (at - self.task.jitter, at)
         if before is None:
             return None
-        if before + self.task.period > at:
-            self._last = at
-            return at - before
-        self._last = max(self._last, before + self.task.period)
+        first, last = before[0] + self.task.period, at if self.gap is None else before[1] + self.gap
+        if first > at:
+            self._last = at, at
+            return at - before[0]
+        if last < at - self.task.jitter:
+            return at - self.task.jitter - before[1]
+        self._last = max(first, at - self.task.jitter), min(last, at)
         return None
 
     def forget(self) -> None:

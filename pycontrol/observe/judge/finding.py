@@ -74,7 +74,7 @@ class Finding:
         head = f"{self.task} #{self.job}" if self.job is not None else self.task
         text = f"{head}: {self.text}" if head else self.text
         if self.seen is not None and self.allowed is not None:
-            most = "at least" if self.what is What.PERIOD else "at most"
+            most = "at least" if self.seen < self.allowed else "at most"
             text += f": {self.seen / 1e6:.6f} ms, not {self.allowed / 1e6:.6f} ms {most}"
         if self.because:
             return f"{text}; assumptions were broken before: {', '.join(one.value for one in self.because)}"

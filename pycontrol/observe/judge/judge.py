@@ -64,7 +64,8 @@ class Judge:
         self.policy = POLICIES.get(policy or "", POLICIES[file.taskset.platform.policy])
         self.strangers = Strangers(self.policy, self._log, tellers)
         self._observe = observe
-        self._tasks = {task.name: SeenTask(task) for task in file.taskset}
+        chained = {name for chain in file.taskset.chains for name in chain.tasks}
+        self._tasks = {t.name: SeenTask(t, t.max_period if t.name in chained else None) for t in file.taskset}
         self._workers = file.taskset.started
         self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
@@ -175,10 +176,16 @@ class Judge:
         apart = seen.arrivals.release(event.time)
         if seen.task.name in self._workers:  # which begins when its task says so
             return
-        if apart is not None and not seen.task.best_effort:
+        if apart is None or seen.task.best_effort:
+            return
+        soon = apart < seen.task.period
+        allowed = seen.task.period if soon else seen.gap
+        if soon:
             what = "the arrival of the job before it, jitter allowed for," if seen.task.jitter else "the job before it"
             text = f"released sooner after {what} than the period"
-            self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job, apart, seen.task.period)
+        else:
+            text = "arrived longer after the job before it than the file says, on which a chain rests"
+        self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job, apart, allowed)
 
     def _start(self, event: Event, priority: int | None) -> None:
         seen = self._of(event)

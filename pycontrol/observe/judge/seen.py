@@ -90,11 +90,12 @@ class SeenTask:
 
     ``tells``: whether it tells of its jobs, so that those under way are known; ``told``: whether it ever did.
     ``lost``: events were lost since it was seen last, so that what it does now is not known.  ``flooded``: more jobs
-    were under way than are kept.
+    were under way than are kept.  ``gap``: the longest distance of its arrivals, ns, where a chain rests on it.
     ``tellers``: the processes that tell of its jobs and are not gone, the latest last.
     """
 
     task: Task
+    gap: int | None = None
     tally: Tally = field(default_factory=Tally)
     jobs: dict[int, OpenJob] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class SeenTask:
     tellers: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.arrivals = Arrivals(self.task)
+        self.arrivals = Arrivals(self.task, self.gap)
 
     @property
     def active(self) -> bool:

@@ -200,7 +200,7 @@ def _clocks(evidence: Evidence) -> Assumption:
 
 
 def _releases(evidence: Evidence) -> Assumption:
-    assumed = "Two jobs of a task are released at least its period apart."
+    assumed = "Two jobs of a task are released at least its period apart, and at most as far as a chain rests on."
     seen = [name for name, trace in evidence.traces if runs.released(trace)]
     if broken := evidence.against(What.PERIOD):
         return Assumption(assumed, Support.REFUTED, broken)
