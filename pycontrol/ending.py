@@ -189,7 +189,7 @@ def _kill_workers() -> None:
 
 
 def _forked() -> None:
-    """In a process of a pool: its signals are none of its parent's, which ends it by SIGTERM."""
+    """In a process of a pool: it handles signals unlike its parent, which ends it by SIGTERM."""
     if signal.getsignal(signal.SIGTERM) is interrupt:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)

@@ -29,7 +29,7 @@ void gpurt_raising_over(struct gpurt_raising *r);
 __attribute__((visibility("hidden")))
 extern pthread_mutex_t gpurt_raise_lock;
 
-/* Gives the calling thread SCHED_FIFO at @priority.  Called with the lock held.  -EPERM: the thread has not the right. */
+/* Gives the calling thread SCHED_FIFO at @priority.  Called with the lock held.  -EPERM: the thread lacks the right. */
 int gpurt_raise_self(struct gpurt_raising *r, unsigned int priority);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much of a taskset may grow: the document of `gpurt margins`, of which `gpurt report` has a part."""
+"""How much the times of a taskset may grow: the document of `gpurt margins`; `gpurt report` has a part of it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Bar(Protocol):
     """A display of how far a search is."""
 
     def update(self, n_steps: int) -> None:
-        """So many steps more are done."""
+        """Counts so many more steps as done."""
 
     def reach(self, done: int) -> None:
-        """So many steps are done, with those before."""
+        """Sets how many steps are done in all."""
 
 
 #: Begins to show a search of so many steps under a title.
@@ -42,7 +42,7 @@ Show = Callable[[int, str], AbstractContextManager[Bar]]
 
 @dataclass(frozen=True)
 class Growth:
-    """How much may grow under a test, None if there is none.
+    """How much times may grow under a test; the test is None if no test applies.
 
     ``why``: why nothing is proved as it is.  ``failing``: why the test fails as it is; empty: it passes.  ``hardware``:
     factors of all times except epsilon, by name.  ``budgets``: the largest epsilon on each, ns.  ``limits``: what else

@@ -37,12 +37,12 @@ class Period:
 
     @property
     def found(self) -> int | None:
-        """The one that was found, ns."""
+        """The period that was found, ns."""
         return self.most if self.least is None else self.least
 
     @property
     def factor(self) -> Fraction | None:
-        """It as a part of the one of the file."""
+        """The period that was found, divided by the file's."""
         return None if self.found is None else Fraction(self.found, self.now)
 
 
@@ -52,7 +52,7 @@ def own_periods(taskset: Taskset) -> list[str]:
 
 
 def periods(test: Test, taskset: Taskset, tick: Tick = unwatched) -> Iterator[Period]:
-    """For each of `own_periods` the one next to the file's with which the test still passes, or passes only then."""
+    """For each of `own_periods`, the last that still passes, or the first that passes if the file's fails."""
     for name in own_periods(taskset):
         yield searched(test, taskset, name)
         tick(1)

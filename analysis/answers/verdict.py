@@ -124,7 +124,7 @@ def passed(taskset: Taskset) -> Test | None:
 
 
 def proved(test: Test, taskset: Taskset) -> bool:
-    """Whether the test passes, and nothing `beyond` it speaks against a yes; nothing is explained."""
+    """Whether the test passes and `beyond` finds no objection; gives no reasons."""
     if not (_turns_matter(test, taskset) or any(chain.limits for chain in taskset.chains)):
         return compiled.passes(test, taskset)
     result = compiled.run_compiled(test, taskset)
@@ -132,9 +132,9 @@ def proved(test: Test, taskset: Taskset) -> bool:
 
 
 def beyond(test: Test, taskset: Taskset, result: Result) -> str:
-    """Why it is no yes about the file that the test bounds every task within its deadline; empty: it is one.
+    """Why the answer about the file is no although the test bounds every task within its deadline; empty: it is yes.
 
-    Bounds demand something of the hosts, and the file may limit the reaction and the age of chains.
+    The hosts may not meet the conditions of the bounds, or a chain may exceed its limit of reaction or age.
     """
     if not result.schedulable:
         return ""
@@ -143,12 +143,13 @@ def beyond(test: Test, taskset: Taskset, result: Result) -> str:
 
 
 def _turns_matter(test: Test, taskset: Taskset) -> bool:
-    """Whether the test's bounds are right only for turns at the update lock that threads spin through."""
+    """Whether the test's bounds hold only if threads spin for their turns at the update lock."""
     return test.rules.raises and any(task.spins(test.waiting) for task in taskset.real_time)
 
 
 def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
-    """Why a yes of a test of policy `boosted` demands too much of spinning threads of the hosts; empty: it does not."""
+    """Why a yes of a test of policy `boosted` needs threads to spin for longer than the hosts let them; empty: it does
+    not."""
     if not result.schedulable or not _turns_matter(test, taskset):
         return ""
     taskset = _assigned(test, taskset)

@@ -79,7 +79,7 @@ class Closeness:
     counterexample: Taskset | None = None
 
     def quantile(self, share: float) -> float:
-        """The least ratio that so large a share of tasks does not exceed; 0 without any."""
+        """The smallest ratio that this share of the tasks does not exceed; 0 if there are no ratios."""
         at = min(len(self.ratios) - 1, int(share * len(self.ratios)))
         return self.ratios[at] if self.ratios else 0.0
 

@@ -147,7 +147,7 @@ def _exempt(producer: Unit, consumer: Unit, taskset: Taskset) -> bool:
 
 
 def _reaction(chain: Chain, units: Sequence[Unit], taskset: Taskset) -> tuple[Part, ...]:
-    """From an event to the end of the last job: to each next release, and to its end."""
+    """The time from an event to the end of the last job: for each task, until its next release and that job's end."""
     parts = [] if chain.event else [units[0].gap]
     for producer, consumer in pairwise(units):
         if _exempt(producer, consumer, taskset):
@@ -159,7 +159,7 @@ def _reaction(chain: Chain, units: Sequence[Unit], taskset: Taskset) -> tuple[Pa
 
 
 def _at_output(units: Sequence[Unit], taskset: Taskset) -> tuple[Part, ...]:
-    """From the end of the last job back to the start of the first: to each job that ended before a start."""
+    """The time from the start of the first job to the end of the last: each job ended before the next one's start."""
     parts = list(units[-1].ends)
     for producer, consumer in pairwise(units):
         if _exempt(producer, consumer, taskset):
@@ -172,7 +172,7 @@ def _at_output(units: Sequence[Unit], taskset: Taskset) -> tuple[Part, ...]:
 def never_between(producer: Task, consumer: Task, taskset: Taskset) -> bool:
     """Whether no job of the consumer starts while one of the producer is pending.
 
-    So it is on one CPU if the producer is more urgent there and never sleeps.  A producer sleeps if it waits for the
+    On one CPU none does if the producer is more urgent there and never sleeps.  A producer sleeps if it waits for the
     GPU, for workers, or for its turn in a thread.  The consumer then starts in the gap and reads what is old.
     """
     above = producer.cpu == consumer.cpu and producer.priority > consumer.priority

@@ -17,7 +17,7 @@ from analysis.traces.trace import Event, Kind, Trace
 
 #: A job's first step, in the simulator's traces.
 BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
-#: So many jobs of a task are kept for the consumers that have not looked for them yet.
+#: The number of a task's jobs that are kept for consumers that have yet to look for them.
 MOST_KEPT = 10_000
 #: The measures of a chain, by the file's keys.
 MEASURE_KEYS = ("max_reaction", "max_age", "max_age_at_output")

@@ -121,7 +121,7 @@ class Kernel:
         return (parallel, self.overhead) if plain else None
 
     def most(self, units: int) -> int:
-        """The units beyond which its time is the same, at most so many."""
+        """The number of units beyond which its time no longer shrinks, or the limit if that is smaller."""
         return min(units, self.counts[-1] if self.counts else len(self.times)) if self.times else units
 
     def row(self, units: int) -> Span:

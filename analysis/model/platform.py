@@ -20,9 +20,10 @@ ISOLATED, YIELD = Begin.ISOLATED.word, Begin.YIELD.word
 class Yield:
     """Facts that bounds need where segments begin by yield, times in ns (docs/readings/yield.md).
 
-    ``slice``: the longest of a less urgent group, also of one just made.  ``groups``: how many groups there are beside
-    those of the file's real-time tasks.  ``decision``: from a post, or from when a timer is due, until the host has
-    decided, whatever it reads before.  ``stall``: how long a call of the driver stops a process that it is not about.
+    ``slice``: the longest slice of a less urgent group, also of a new one.  ``groups``: how many groups there are
+    beside those of the file's real-time tasks.  ``decision``: from a post, or from when a timer is due, until the host
+    has decided, including what it reads before.  ``stall``: how long a call of the driver stops a process that the call
+    does not concern.
     ``lazy``: how long a segment lasts before the host has others taken off for it (GPURT_AGENT_LAZY_NS).  ``long``: the
     slice of the most urgent group (GPURT_SLICE_LONG_US).
     """
@@ -45,19 +46,19 @@ class Platform:
     """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
 
     ``alpha``: runlist update.  ``theta``: GPU context switch (definition 1).  ``epsilon`` = alpha + theta is what one
-    update costs in the analyses (ECRTS'24, definition 2).  ``time_slice``: L of the default driver, as it is set.
-    ``stretch``: slices may last longer than they are set to, as a Tegra's do (slices/driver.py).  ``policy``: how the
-    GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
-    `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that,
-    and ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
-    ``cross_contention``: what memory-intensive work is slowed down by while another partition does such work.
+    update costs in the analyses (ECRTS'24, definition 2).  ``time_slice``: L of the default driver, as set.
+    ``stretch``: slices may last longer than set, as on a Tegra (slices/driver.py).  ``policy``: how the GPU is
+    scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy `job`
+    stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that, and
+    ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
+    ``cross_contention``: the factor that slows memory-intensive work down while another partition does such work.
     ``chip``: the GPU's name, for CU masks.  ``bus_chunk``: the longest part of a copy that nothing interrupts, ns,
     where tasks own units; 0: whole copies.
     ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  With 0 none is longer than
     the copies and blocks that segments name.
     ``begin``: how GPU segments begin, and ``yields`` what is known of that.
-    ``cpu_latency``: what a wake-up of a thread takes of its CPU at most, ns, until the thread executes.  ``woken``: the
-    same by CPU, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
+    ``cpu_latency``: the longest time from a wake-up of a thread until the thread executes on its CPU, ns.  ``woken``:
+    the same by CPU, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
     """
 
     cpus: int

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Depth-first search over states of the simulator.  A state is the simulator's own memory, copied and put back at the
- * same addresses, so that pointers hold.  Two states are the same if that memory is once explore_state.c has taken out
- * what time and counters leave in it.
+ * Depth-first search over states of the simulator.  A state is a copy of the simulator's memory, restored to the same
+ * addresses, so that pointers stay valid.  Two states are the same if their memory is equal after explore_state.c has
+ * removed the traces of time and counters.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define WAYS 200		/* for each of the most states, on average */
 #define DEEP (1ULL << 30)	/* bytes of states that are still to be followed, at most */
 
-/* Where a state comes from: the state before, and what was chosen, as the digits of one number. */
+/* The origin of a state: the previous state, and the choices, as the digits of one number. */
 struct origin {
 	u32 before;
 	u64 chosen;

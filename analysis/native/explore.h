@@ -2,9 +2,10 @@
 /*
  * Every schedule of a small system of integers, on the core that ships.
  *
- * Time is whole numbers.  At each instant each task that may be released is or is not.  Each demand is any whole number
- * from best to worst.  Where CPUs act at one instant, either end begins.  States that differ only in the time that has
- * passed count as one.  So the longest response times found are the exact worst cases of such schedules.
+ * Times are whole numbers.  At each instant the search tries both to release and not to release each task that may be
+ * released.  Each demand takes every whole number from best to worst.  Where CPUs act at one instant, they act in
+ * ascending or in descending order.  States that differ only in the time that has passed count as one.  So the longest
+ * response times found are the exact worst cases of such schedules.
  */
 #ifndef GPURT_EXPLORE_H
 #define GPURT_EXPLORE_H
@@ -24,11 +25,11 @@ struct gpurt_exploration {
 };
 
 /*
- * Explores all schedules.  @limit: for each task a response time, and then for each chain GPURT_SIM_MEASURES times, beyond
- * which a schedule is not followed further.  Writes the longest response time of each task and the longest times of each
- * chain to @worst; an unfinished job counts with the time since its release.
- * Events of a schedule that leads to the worst of task @show go to @events, with room for @room.  Writes to *@used how
- * many there were.  Returns 0, -GPURT_SIM_ETIME: more states than asked for, or another -enum gpurt_sim_error.
+ * Explores all schedules.  @limit: for each task a response time, and then for each chain GPURT_SIM_MEASURES times; the
+ * search leaves a schedule that exceeds one.  Writes the longest response time of each task and the longest times of
+ * each chain to @worst; an unfinished job counts with the time since its release.  Events of a schedule that leads to
+ * the worst of task @show go to @events, with room for @room.  Writes to *@used how many there were.  Returns 0,
+ * -GPURT_SIM_ETIME: more states than asked for, or another -enum gpurt_sim_error.
  */
 int gpurt_explore(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 		  const struct gpurt_sim_segment *segments, const u64 *limit, struct gpurt_exploration *x, u64 *worst,

@@ -32,7 +32,7 @@ struct charges {
 	bool switching;		/* a lower task spins raised while the GPU switches back to it */
 	bool before;		/* tasks above that never sleep can be pending since before the job's release */
 	const int64_t *own;	/* what owners take inside the task's segments; NULL: that is not known */
-	/* Tasks above whose sleep counts as such, not as jitter: how long it is in all, and how many segments. */
+	/* Total sleep and number of segments of the tasks above whose sleep counts as sleep, not as jitter. */
 	int64_t asleep, segments;
 };
 
@@ -323,7 +323,7 @@ static inline void remote(struct rta *s, const struct rta_task *t, const struct 
 	}
 }
 
-/* The time that the task's job before takes. */
+/* The time that the task's previous job takes. */
 static inline int64_t carried(const struct rta *s, const struct rta_task *t, const struct charges *c)
 {
 	int64_t length = (holds(c->waiting, t) ? s->batch->last : s->batch->last_misc)[t->at];
@@ -388,8 +388,8 @@ __extension__ typedef __int128 wide;
 #define SCALE 20	/* bits by which rates are scaled */
 
 /*
- * Chooses the tasks above whose sleep costs less than jitter, by what ceil(y) >= y says of both, and sums it up (short.py).
- * False if there are none.
+ * Chooses the tasks above whose sleep costs less than jitter, compared by the lower bounds that ceil(y) >= y gives, and
+ * sums up that sleep (short.py).  False if there are none.
  */
 static bool choose_short(struct rta *s, const struct rta_task *t, struct charges *c)
 {

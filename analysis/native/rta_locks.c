@@ -77,7 +77,7 @@ static void preemption(struct rta *s, int64_t amount, const struct rta_task *h)
 }
 
 /*
- * The end of @t's job before: @amount.  This end executes boosted although CPU-only tasks above @t are pending since
+ * The end of @t's previous job: @amount.  This end executes boosted although CPU-only tasks above @t are pending since
  * before @t's release.  Returns 0 if @t has no such tasks above it.
  */
 static int64_t carried(const struct rta *s, const struct rta_task *t, int64_t amount)
@@ -100,7 +100,7 @@ int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t)
 	return constant;
 }
 
-/* Holders that spin take from the CPU: tasks above, lower tasks for one request each, and the job before. */
+/* Holders that spin take from the CPU: tasks above, lower tasks for one request each, and the previous job. */
 static int64_t spun(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;

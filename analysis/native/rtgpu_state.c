@@ -149,7 +149,7 @@ void rtgpu_prepare(struct run *r, u32 index, u32 units)
 		length = load->off[load->count - 1] + load->length[load->count - 1];
 		later = b->period[at] - length;
 		load->cycle = length + (later > 0 ? later : 0);
-		/* Until rtgpu_is_over() says more, a job lasts until its deadline. */
+		/* A job counts as lasting until its deadline until rtgpu_is_over() is told its end. */
 		load->second = b->period[at] + seen.before[view] + seen.gap[view];
 	}
 	s->single = s->single && s->on[1].count == 1;

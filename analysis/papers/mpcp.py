@@ -76,14 +76,14 @@ def length(segment: Segment) -> int:
 
 
 def carried(task: Task, amount: int, system: System) -> list[Demand]:
-    """The end of the task's job before: boosted, while CPU-only tasks above the task wait since before its release."""
+    """The boosted end of the task's previous job, if CPU-only tasks above can be pending since before the release."""
     if all(system.taskset.sleeps(h) for h in system.hpp(task)):
         return []
-    return [Demand(TermKind.BLOCKING, amount, "readings: MPCP, the job before")]
+    return [Demand(TermKind.BLOCKING, amount, "readings: MPCP, the previous job")]
 
 
 def spun(task: Task, system: System) -> list[Demand]:
-    """The end of the job before if it spins there."""
+    """The end of the previous job, if the task spins there."""
     last = length(last_segment(task))
     return carried(task, last + system.taskset.platform.theta if last else 0, system)
 

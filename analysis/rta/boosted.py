@@ -24,7 +24,7 @@ from analysis.rta.windows import MAX_GPU_USERS, in_flight, inside, owned, owner
 
 BOOSTED_OWN = "readings: boosted, own"
 LOCK = "readings: boosted, the update lock"
-BEFORE = "readings: boosted, the job before"
+BEFORE = "readings: boosted, the previous job"
 LOWER = "readings: boosted, lower tasks"
 BOOSTED_CPU = "readings: boosted, CPU"
 SWITCH = "readings: boosted, switches back"
@@ -183,7 +183,7 @@ class _Charges:
 
     @cached_property
     def _before(self) -> list[Demand]:
-        """The end of the job before: raised, while tasks above that never sleep wait since before the release."""
+        """The end of the previous job: raised, while tasks above that never sleep wait since before the release."""
         task, system = self.task, self.system
         if self.short.gaps:
             amount = self._raised(task, self.short.gaps + 1) if task.uses_gpu else 0
@@ -267,7 +267,7 @@ class _Charges:
         return self._wider(demand)
 
     def _carried(self, h: Task, switch: int) -> Iterator[Demand]:
-        """Where h has no jitter: what its job before executes raised, and the switch after its end."""
+        """Where h has no jitter: what its previous job executes raised, and the switch after its end."""
         if h.name not in self.short.inside:
             return
         above, last = self.short.above(h.priority), last_segment(h)

@@ -44,14 +44,14 @@ class Demand:
         return min(total, self.cap) if self.cap else total
 
     def parts(self, window: int) -> tuple[Demand, ...]:
-        """The demands that make up its total in that window: itself, or what stands for it."""
+        """The demands whose sum is the total in that window: the demand itself, or those in ``instead``."""
         if self.instead and sum(d.at(window) for d in self.instead) < self._alone(window):
             return self.instead
         return (replace(self, instead=()),) if self.instead else (self,)
 
     @property
     def limited(self) -> bool:
-        """Whether its total may grow less than its jobs do."""
+        """Whether a cap or ``instead`` may limit the total, so that more jobs do not always add to it."""
         return bool(self.cap or self.instead)
 
     @property

@@ -29,7 +29,8 @@ Sections = Sequence[tuple[int, int, str]]
 class Requests:
     """Requests of a resource by a task and by what executes before it on its CPU.
 
-    ``own``: those of the job.  ``others``: of each task, how many a job makes, its period and its jitter, ns.
+    ``own``: the job's requests.  ``others``: for each other task, the requests of one job, the period and the jitter,
+    ns.
     """
 
     own: int

@@ -41,7 +41,8 @@ def _values(platform: Platform) -> Yield:
 
 
 def contained(taskset: Taskset) -> Taskset:
-    """The taskset with isolated begins that has a bound wherever this one, whose segments begin by yield, has one."""
+    """Turns a taskset whose segments begin by yield into one with isolated begins; it has a bound wherever the original
+    has."""
     platform, found = taskset.platform, users(taskset)
     if platform.begin != YIELD or not found:
         return taskset

@@ -92,7 +92,7 @@ def _cells(line: str, where: str) -> list[str]:
 
 
 def _between(digits: str, most: int) -> bool:
-    """Whether a number is from 1 to ``most``; leading zeros do not make it one that is too long to be read."""
+    """Whether a number is from 1 to ``most``; leading zeros do not count towards its length."""
     significant = digits.lstrip("0")
     return len(significant) <= len(str(most)) and 1 <= int(significant or "0") <= most
 
@@ -114,9 +114,9 @@ def formula(measured: MeasuredSpans, interleave: int, overhead: int | None = Non
     """The formula with the least overhead that bounds every measurement, or with the given one.
 
     ``interleave``: alpha in thousandths.  Lemma 5.1 bounds time t on m units if ``GL >= (2m t - alpha GW) / (2m - 1)``.
-    ``minimum``: no task gets fewer units.  GW is then as many times the time on so many.  The formula bounds what was
-    measured all the same, and says nothing about fewer units.  Raises ValueError if the time on the minimum was not
-    measured, or if the overhead exceeds the time on one unit.
+    ``minimum``: no task gets fewer units.  GW is then ``minimum`` times the time on ``minimum`` units.  The formula
+    still bounds every measurement, but says nothing about fewer units.  Raises ValueError if the time on the minimum
+    was not measured, or if the overhead exceeds the time on one unit.
     """
     if minimum not in measured.spans:
         least = min(measured.spans)

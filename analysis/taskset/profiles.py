@@ -70,7 +70,7 @@ class SpatialReader:
         return False
 
     def check_profile(self, name: str, profiles: dict[str, Profile], where: Where) -> None:
-        """Reports a profile that the file has not."""
+        """Reports a profile that the file lacks."""
         if name not in profiles and f"profile {name}" not in self.names and not self.lacks_file:
             known = ", ".join(profiles) or "none"
             self.report.add(where, f"profile: no [[profile]] is called {quoted(name)}; there are {known}")
@@ -150,7 +150,7 @@ class SpatialReader:
         return found
 
     def _kernels(self, where: Where, entries: list[Document], gpus: list[SpatialGpu]) -> dict[str, PoweredKernel]:
-        """The kernels by type of GPU; those for a type that the file has not are left out."""
+        """The kernels by type of GPU, without those for types that the file lacks."""
         found: dict[str, PoweredKernel] = {}
         for index, one in enumerate(entries):
             place, kind = (*where, "on", index), one["gpu"]
@@ -201,7 +201,7 @@ class Profiles:
         return {**platform, "compute_units": units}
 
     def check(self, values: Document, where: Where) -> None:
-        """Reports profiles of a task that the file has not, and a GPU that it has not."""
+        """Reports profiles of a task, or a GPU, that the file lacks."""
         if not self.reader.knows_gpu(values.get("gpu"), where):
             return
         for index, segment in enumerate(values.get("segments") or []):

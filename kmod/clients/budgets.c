@@ -307,7 +307,7 @@ void gpurt_allowance_leave(struct gpurt_client *client)
 	gpurt_allowance_put(g.allowance);
 }
 
-/* The GPU and its clients have gone: what its budgets say of clients does not hold for the next one of that number. */
+/* The GPU and its clients have gone: resets its budgets, since the next GPU of that number has other clients. */
 void gpurt_allowances_forget_gpu(u32 index)
 {
 	struct gpurt_allowance *allowance;

@@ -81,7 +81,7 @@ static int release(struct gpurt_client *client)
 	return 0;
 }
 
-/* The error for a thread that waited, did not give up itself, and has not got the bus. */
+/* The error for a thread that waited without giving up, and did not get the bus. */
 static int why_over(const struct gpurt_client *client)
 {
 	if (READ_ONCE(client->gpu->dying))

@@ -134,7 +134,7 @@ static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 		a->deadline = again;
 }
 
-/* As strcmp(), which the core has not. */
+/* As strcmp(), which the core cannot call. */
 static int compare(const char *one, const char *other)
 {
 	for (; *one && *one == *other; one++)
@@ -350,8 +350,8 @@ static struct gpurt_agent_process *caller(struct gpurt_agents *a)
 }
 
 /*
- * Whether the agent can switch the process, which is to be switched.  The agent's calls come one after the other.  So
- * the process need not have answered that it knows of the one before.
+ * Whether the agent can switch the process, which is to be switched.  The agent makes its calls one after the other, so
+ * the process may not have answered yet that it knows of the previous call.
  */
 static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_process *c,
 		     const struct gpurt_agent_process *p)
@@ -364,8 +364,8 @@ static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_proc
 }
 
 /*
- * Has one agent switch others, two or more, as many as one call can.  If more than a few come on, the first one does so
- * by itself.  A call for one is over much sooner, so the GPU idles for less time.
+ * Has one agent switch two or more other processes, as many as one call can.  If more than a few come on, the first one
+ * switches itself on.  A call for one process is over much sooner, so the GPU idles for less time.
  */
 static void take(struct gpurt_agents *a, u64 now)
 {

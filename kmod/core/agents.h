@@ -163,7 +163,7 @@ struct gpurt_agent_name {
 	u32 agents;			/* how many; 0: the place is free */
 };
 
-/* A user of whom an agent was late. */
+/* A user one of whose agents was late. */
 struct gpurt_agent_user {
 	u64 user;
 	u64 until;			/* no update waits for the user's agents until then */

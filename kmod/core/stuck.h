@@ -10,13 +10,13 @@
  *   - Somebody else waits for the GPU.
  *
  *   - No thread of the owner's process executes or is ready to.  Together they have used less than a
- *     hundredth of one CPU's time since the first look: a thread that wakes up to look whether to end
- *     is no progress.
+ * hundredth of one CPU's time since the first look: a thread that only wakes up to check whether it should end makes no
+ * progress.
  *
  *   - All this holds in the same segment of the same owner for longer than the limit.
  *
- * An owner whose work is queued is in the driver's hands, whatever its threads wait in.  Nothing is taken away: only
- * people know whether the owner waits for a program or for one of them.
+ * If the owner's work is queued, the driver has to act, whatever the owner's threads wait for.  A host takes no GPU
+ * away: only a person can know whether the owner waits for a program or for a user.
  */
 #ifndef GPURT_CORE_STUCK_H
 #define GPURT_CORE_STUCK_H

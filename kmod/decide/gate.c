@@ -8,7 +8,7 @@
  * update, for an unbounded time.  Here
  *
  *   - a waiter stays in the queue until it runs, and only the first of the queue may enter.  A less urgent task never
- *     passes a more urgent one that was woken but has not got its CPU yet.  A more urgent task that arrives meanwhile
+ *     passes a more urgent one that was woken but still waits for its CPU.  A more urgent task that arrives meanwhile
  *     does pass.
  *
  *   - the holder cannot be preempted.  Preemption is off while the caller takes the decision.  If the

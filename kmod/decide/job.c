@@ -111,9 +111,9 @@ bool gpurt_job_can_notify(void)
  * a look.  So a look has limits.  The look sees the THREADS oldest threads of a client that has
  * been real-time, and THREADS clients and threads in all.  A look at others sees the SOME_THREADS
  * oldest threads of each client, and PART of these clients and threads (and what more the last
- * client has).  Clients have their turns in lists, so the next look goes on with the next ones.
- * Best effort, however much of it there is, delays no look at a client that has been real-time.
- * Best effort prolongs no look by much either: real-time tasks of this CPU wait for the look.
+ * client has).  The lists keep the clients in turn, so the next look continues where this one stops.
+ * Best-effort clients, however many, do not delay the look at a client that has been real-time.
+ * They do not make a look much longer either: real-time tasks of this CPU wait for it.
  */
 #define THREADS 1024U
 #define SOME_THREADS 512U

@@ -19,7 +19,7 @@ bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_off(const struct gpurt_client *client);
 bool gpurt_client_granted(const struct gpurt_client *client);
 
-/* With the gate held: gpurt_update.decide of those who are named in updates.c. */
+/* Called with the gate held: the decide() functions of the updates that updates.c requests. */
 int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 int gpurt_runlist_renew(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 int gpurt_runlist_give_all(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);

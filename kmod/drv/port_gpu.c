@@ -3,8 +3,8 @@
  * The GPU of a patched driver: port.h on one side, drv.h on the other.  There is one adapter for all such drivers,
  * since what differs between them is behind port.h.
  *
- * The driver asks for a process.  The answer is the module's (gpurt_process_may_run()), which knows clients only;
- * exempt processes that are none are known here (port_processes.c).
+ * The driver asks for a process.  The module answers for clients (gpurt_process_may_run()); port_processes.c answers
+ * for exempt processes that are not clients.
  *
  * Locks, the outermost first: the driver's; gpus_lock; those of port_processes.c.  The hooks
  * added(), removed() and tsgs() are called with some of the driver's locks that sleep, and the

@@ -23,10 +23,9 @@ MODULE_PARM_DESC(vgpu_cross, "thousandths: slow-down of memory intensive work wh
 static struct vgpu_whole *divided[GPURT_MAX_GPUS];
 
 /*
- * Any user may have very much happen on the GPU, and all of it happens with interrupts off.  So at
- * most STEPS things happen at once, and at most STEPS * ROUNDS in a call.  Interrupts of the timer
- * take at most one part in SHARE of a CPU's time.  A GPU that is too late for all that stands still
- * for the rest.
+ * Any user can make very many events happen on the GPU, and the module computes them with interrupts off.  So it
+ * computes at most STEPS events at once, and at most STEPS * ROUNDS in a call.  Interrupts of the timer take at most
+ * one part in SHARE of a CPU's time.  If a GPU is later than that allows for, it stands still for the remaining time.
  */
 #define STEPS 16
 #define ROUNDS 16
@@ -47,8 +46,8 @@ static void arm(struct vgpu_whole *whole, const struct gpurt_vgpu *v)
 }
 
 /*
- * Takes the lock when all has happened that is due at the time @at (0: the present); returns the GPU's time, which is
- * that or later.  Interrupts are on from time to time meanwhile.
+ * Brings the GPU to the time @at (0: the present) and takes the lock; returns the GPU's time, which may be later than
+ * @at.  It enables interrupts from time to time meanwhile.
  */
 u64 vgpu_lock_at(struct vgpu *dev, u64 at, unsigned long *flags)
 {

@@ -76,8 +76,8 @@ static bool is_to_go(const struct gpurt_client *client, const struct gpurt_opene
 }
 
 /*
- * Likewise.  The process's client that keeps the GPU from others: its owner, or a member inside of the group that owns.
- * NULL: none does.
+ * Likewise.  The process's client that keeps others off the GPU: the owner, or a member that is inside a segment of the
+ * group that owns.  NULL: there is none.
  */
 static struct gpurt_client *find_runner(const struct gpurt_gpu *gpu, const struct gpurt_opener *opener)
 {
@@ -97,8 +97,9 @@ static struct gpurt_client *find_runner(const struct gpurt_gpu *gpu, const struc
 }
 
 /*
- * Called with openers_lock held, and while no client is freed.  The client to be taken off next: one that keeps the
- * first one's GPU from others, if the process has it, or else its bus.  NULL: all have been taken off.
+ * Called with openers_lock held, and while no client is freed.  The client to be taken off next.  If a client of the
+ * process owns the GPU that the first in the list uses, it is that owner; else the holder of the GPU's bus, if it is of
+ * the process; else the first.  NULL: all have been taken off.
  */
 static struct gpurt_client *next(struct gpurt_opener *opener)
 {

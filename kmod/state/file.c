@@ -23,16 +23,16 @@ static atomic_t *ends_of(kuid_t uid)
 	return &ends[hash_32(__kuid_val(uid), ENDS_BITS)];
 }
 
-/* Whether what the user's ended descriptors hold is more than enough. */
+/* Whether so many of the user's closed descriptors await their release that new ones should wait. */
 bool gpurt_file_many_end(kuid_t uid)
 {
 	return atomic_read(ends_of(uid)) >= GPURT_MANY_ENDS;
 }
 
 /*
- * Ordinary workers free what ended.  A user whose processes end faster than that would have the kernel keep ever more
- * for him: they wait before they use the next.  They do not in open(), for misc_open() holds misc_mtx meanwhile.
- * Returns 0, or -ERESTARTSYS: the caller is to die.
+ * Ordinary workers free closed descriptors.  If a user's processes close them faster than that, the kernel would keep
+ * more and more of them.  So these processes wait here before they use the next descriptor.  They do not wait in
+ * open(), since misc_open() holds misc_mtx there.  Returns 0, or -ERESTARTSYS: the caller is to die.
  */
 int gpurt_file_await_ends(kuid_t uid)
 {

@@ -27,7 +27,7 @@ static struct gpurt_team *find(kuid_t uid, const char *name, u32 *count)
 	return found;
 }
 
-/* Whether so many more descriptors can enter the @team of a user; if that is NULL, a new one, beside @count others. */
+/* Whether @more descriptors can enter the @team of a user; NULL: a new team, beside the user's @count others. */
 static bool has_room(const struct gpurt_team *team, u32 count, u32 more)
 {
 	if (!team && count >= GPURT_MAX_USER_GROUPS)
@@ -35,7 +35,7 @@ static bool has_room(const struct gpurt_team *team, u32 count, u32 more)
 	return (team ? team->count : 0) + more <= GPURT_MAX_MEMBERS;
 }
 
-/* As far as it can be said before, whether so many more descriptors can enter the user's group of that name. */
+/* Whether @more descriptors can enter the user's group of that name now; others may enter it meanwhile. */
 bool gpurt_team_has_room(kuid_t uid, const char *name, u32 more)
 {
 	struct gpurt_team *team;

@@ -77,7 +77,7 @@
  *	called by another thread it also withdraws a request that waits, which returns ECANCELED.
  *	With a `request`, GPURT_COPY_END ends only what the BEGIN or NEXT of that number asked for
  *	last.  A thread that gives a call up thus cannot end the copy that another has begun.  A
- *	client has one copy at a time: EBUSY.  ENOENT: the client has not the bus, or not by that
+ *	client has one copy at a time: EBUSY.  ENOENT: the client does not hold the bus, or not by that
  *	request.  EPERM:
  *	as for GPURT_IOC_BEGIN.
  *	Copies need no segment.  A budget does not count copies, and the driver is not told of them.
@@ -136,23 +136,22 @@
  *	with 0 says that none is left: an open segment ends.  One agent a process and GPU: EBUSY.
  *	EDQUOT: the user has as many agents on that GPU as the host permits.  Processes with
  *	CAP_SYS_NICE may have any number; on the user-space host, processes of root and of the
- *	host's own user may.  `on` and `sequence` are the order that holds, as GPURT_IOC_ORDER would
+ *	host's own user may.  The call returns the present order in `on` and `sequence`, as GPURT_IOC_ORDER would
  *	deliver it.
  *
  * GPURT_IOC_ORDER	struct gpurt_order				(GPURT_CAP_AGENTS only)
  *	Says that order `answered` (0: none yet) has been carried out, or failed with `result`
  *	(-errno).  Blocks until there is a newer order.  `on` is 1 if the process's TSGs may run, 0
- *	if they must be off the GPU before the agent answers.  An order that a later one overtook is
- *	never delivered.  A GPU is given to a client only when the agents of all others have
- *	answered that their TSGs are off.  With GPURT_ORDER_FREE in `on` the process may begin without asking,
- *	for no other one has an agent.  Its agent has registered with GPURT_AGENT_FREE, and forgets that before
- *	it answers an order without it.  The policy is `segment`, and the process has no budget, group or
- *	exemption.  With GPURT_ORDER_MANY the agent of the process that is to have the GPU takes `channels` of
- *	others off by one call.  With GPURT_ORDER_PUT it puts them back.  Those have the order GPURT_ORDER_TAKEN.
- *	An agent whose channels are still those of `set` answers that at once.  Any other one carries it out
- *	itself.  If the call failed, as `result` says, the others get the order again, with GPURT_ORDER_ANEW:
- *	it may have been carried out, or not.  An agent that does not answer within the host's
- *	bound is reported (GPURT_EVENT_LATE).  With GPURT_ORDER_YIELD beside GPURT_ORDER_FREE others are
+ *	if they must be off the GPU before the agent answers.  The host does not deliver an order after a later one has
+ *	replaced it.  A GPU is given to a client only when the agents of all others have answered that their TSGs are
+ *	off.  With GPURT_ORDER_FREE in `on` the process may begin without asking, for no other one has an agent.  Its
+ *	agent has registered with GPURT_AGENT_FREE, and forgets that before it answers an order without it.  The policy
+ *	is `segment`, and the process has no budget, group or exemption.  With GPURT_ORDER_MANY the agent of the process
+ *	that is to have the GPU takes `channels` of others off by one call.  With GPURT_ORDER_PUT it puts them back.
+ *	Those have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set` answers that at once.
+ *	Any other one carries it out itself.  If the call failed, as `result` says, the others get the order again, with
+ *	GPURT_ORDER_ANEW: it may have been carried out, or not.  An agent that does not answer within the host's bound
+ *	is reported (GPURT_EVENT_LATE).  With GPURT_ORDER_YIELD beside GPURT_ORDER_FREE others are
  *	there: the process begins with GPURT_BEGIN_YIELD, and only segments that have one stream and only
  *	kernels.  An agent with GPURT_AGENT_SINGLE sets the slice of its process's group for kernels as the
  *	order says.  If the driver refuses that, it answers with GPURT_ORDER_UNCUT.  ENOENT: not an agent.
@@ -164,7 +163,7 @@
  *	(CLOCK_MONOTONIC; 0: now).  The job is released later if a period after the release of the
  *	task's last job is later.  The call says the job's number and its deadline, and returns at
  *	once.  A task is the caller's from its first job until the caller is gone.  ENOENT: no such
- *	task.  EBUSY: the task is another client's, or has a job that has not got units yet.
+ *	task.  EBUSY: the task is another client's, or has a job that still waits for units.
  *	EINVAL: more than GPURT_MAX_AHEAD_NS ahead.
  *
  * GPURT_IOC_JOB_WAIT	struct gpurt_job_wait			(GPURT_CAP_UNITS only)
@@ -514,7 +513,8 @@ enum gpurt_overrun {
 };
 
 /*
- * Why a runlist was updated.  RAISE is no update: the host raised or lowered a thread, so long after that was decided.
+ * Why a runlist was updated.  RAISE is no update: the host raised or lowered a thread, and the duration is the time
+ * since it decided so.
  */
 enum gpurt_cause {
 	GPURT_CAUSE_BEGIN,
@@ -981,10 +981,9 @@ enum gpurt_attr {
  * GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and `cookie` are zero.  Every netlink
  * request is answered by its messages, then NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).
  * GPURT_PACKET_INTERRUPT (no payload) ends the wait of the request with that cookie, as a signal
- * ends it in the kernel.  The request is answered as it would have been, or EINTR if it waits, with
- * all that this error says of it.  GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
- * Events come after the decision, once the host has nothing more urgent to do.  Events come before
- * the answer to any later request on that connection.
+ * ends it in the kernel.  The host answers the request as usual, or with EINTR if it waits; EINTR then means the same
+ * as in the kernel.  GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.  Events come after the decision,
+ * once the host has nothing more urgent to do.  Events come before the answer to any later request on that connection.
  *
  * The packet of the connection whose thread has the highest GPU priority is read first.  A connection that the host
  * does not serve gets a GPURT_PACKET_REPLY with cookie 0, and is closed.  EDQUOT: the user has as many connections as

@@ -102,7 +102,7 @@ class Subcommand(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Calls it.  Raises UsageError for a --device on the command line that it does not ask."""
+        """Calls it.  Raises UsageError if the command line has --device and the command asks no host."""
         root = ctx.find_root()
         if not self.asks and root.get_parameter_source("device") is click.core.ParameterSource.COMMANDLINE:
             none = f"--device names a host to ask, and {ctx.command_path} asks none"

@@ -26,10 +26,10 @@ from pycontrol.machine import procs
 
 @dataclass(frozen=True)
 class Obedience:
-    """The demands on agents: an answer within `bound` ns, and whether to go on without an agent that gives none.
+    """The demands on agents: an answer within `bound` ns, and whether to go on without an agent that does not answer.
 
-    `limit` is how many agents a user may have who is not the administrator.  `yields`: the most urgent process begins
-    beside others.
+    `limit`: the agents that an unprivileged user may have.  `yields`: the most urgent process may begin before others
+    are off the GPU.
     """
 
     bound: int = lib.GPURT_AGENT_BOUND_NS
@@ -256,7 +256,8 @@ class AgentGpu(Gpu):
                 waiter.finish(0)
 
     def times(self) -> tuple[int, int]:
-        """When something will happen by itself, also that an agent is late; nobody is told at a time of its own."""
+        """When the GPU will next act by itself, or an agent will be late; and when a client is next to be told
+        something."""
         due, told = super().times()
         return min(due, self.agents.deadline), told
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Policy `boosted` on one GPU of the user-space host: whose thread may be raised, and raising it.
+"""Policy `boosted` on one GPU of the user-space host: which threads may be raised, and how.
 
-When a thread is raised is core/boost's.  A host that may not raise other processes' threads has them raise themselves
-(uapi/gpurt.h, "Raised threads"): their begin is refused until they have.
+core/boost decides when a thread is raised.  A host without the right to raise other processes' threads has them raise
+themselves (uapi/gpurt.h, "Raised threads"): it refuses their begin until they have.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Connection:
         self.host.owe(self)
 
     def pump(self, most: int) -> bool:
-        """Sends at most so many packets of those that it is owed.  Whether there may be more that can be sent now."""
+        """Sends up to ``most`` of the packets that the client awaits.  Returns whether more may be sent now."""
         for _ in range(most):
             if self._next is None:
                 self._next = self._take()

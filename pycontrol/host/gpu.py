@@ -430,7 +430,7 @@ class Gpu(ABC):
         return True
 
     def recall(self, over: bool) -> None:
-        """No process is to begin without asking, for one more reason, or for one less."""
+        """Adds a reason why no process may begin without asking, or removes one (`over`)."""
         self.recalls += -1 if over else 1
 
     @property
@@ -443,7 +443,7 @@ class Gpu(ABC):
         self.update(self._ending(client, done))
 
     def end_posted(self, client: GpuClient) -> None:
-        """The same where nobody waits for an answer."""
+        """Ends the client's innermost segment; the client does not wait for an answer."""
         last = self._posted_last(client)
         if last and last.posted:
             last.posted.net -= 1
@@ -451,7 +451,7 @@ class Gpu(ABC):
             self._post(client, Posted(-1))
 
     def begin_posted(self, client: GpuClient, own: int, flags: int) -> None:
-        """Begins a segment where nobody waits for an answer; `own` is the priority of the thread."""
+        """Begins a segment; the client does not wait for an answer; `own` is the priority of the thread."""
         last = self._posted_last(client)
         if not last or not last.posted or not last.posted.begins:
             self._post(client, Posted(1, True, own, flags))

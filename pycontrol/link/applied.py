@@ -29,11 +29,11 @@ def apply_settings(
     control: Priorities, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
     node: SchedNode | None, confirm: Callable[[], None] = lambda: None, groups: Mapping[int, str] = {},
 ) -> None:  # fmt: skip
-    """Has processes join groups, sets the priorities, both by pid, and then the settings on the node.
+    """Has processes join groups and sets their priorities, both by pid; then makes the settings on the node.
 
-    ``clients``: all of the host, as they are before.  ``node``: needed if there are settings; its owner opened it
-    before, so that it is known to be there.  ``confirm`` is called when all is set; if it raises an exception,
-    everything is put back.  Only who has joined a group stays in it.
+    ``clients``: all of the host's, in their present state.  ``node``: needed if there are settings; its owner has
+    opened it, so it exists.  ``confirm`` is called when all is set; if it raises an exception, everything is put back,
+    except that processes stay in groups that they have joined.
 
     Raises RefusedError if something is refused.  Everything is as it was before, or the text says what is not.
     """

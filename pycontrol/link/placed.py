@@ -23,7 +23,7 @@ def partition_of(pid: int) -> str | None:
 
 
 def clients_by_partition(clients: Iterable[ClientInfo]) -> dict[str, dict[int, str]]:
-    """By partition the processes of these clients, each with its name."""
+    """The processes of these clients by partition: the name of each by its pid."""
     found: dict[str, dict[int, str]] = {}
     for pid, name in sorted({(one.pid, one.comm) for one in clients if one.pid}):
         home = partition_of(pid)

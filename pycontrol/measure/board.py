@@ -33,7 +33,7 @@ def examine_board() -> Iterator[Diagnosis]:
 
 
 def _domains() -> Diagnosis:
-    """Whether there are scheduling domains, and which programs have made."""
+    """Whether there are scheduling domains that programs have made."""
     try:
         with Nvs() as nvs:
             found = nvs.domains()

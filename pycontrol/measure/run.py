@@ -56,7 +56,8 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
-    """The observations of a run.  ``segments``: all, of jobs or not.  ``cpu``: of the whole process; ``wall``; ns."""
+    """The observations of a run.  ``segments``: all, inside and outside jobs.  ``cpu``, ``wall``: times of the whole
+    process, ns."""
 
     planned: Planned
     jobs: Jobs

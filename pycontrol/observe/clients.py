@@ -27,7 +27,7 @@ BAR = (10, 60)
 
 
 def clients_text(seen: Sample, width: int | None, height: int | None) -> str:
-    """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
+    """A line for the GPUs, then the clients, within these columns and lines if they are given."""
     gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or HOST_WITHOUT_GPU
     cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
     lines, _ = _table(_columns(cells), cells, width)

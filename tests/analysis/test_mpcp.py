@@ -58,11 +58,11 @@ def test_the_job_before_may_end_boosted_among_cpu_only_tasks_above() -> None:
     ends = taskset(task("c", 0, 9, 50, cpu(2)), task("i", 0, 5, 100, cpu(1), gpu(3, 4)))
     bound = registry.find("mpcp-suspend").run(ends).verdicts["i"]
     assert isinstance(bound, Bound)
-    assert [t.amount for t in bound.terms if t.lemma == "readings: MPCP, the job before"] == [ms(3)]
+    assert [t.amount for t in bound.terms if t.lemma == "readings: MPCP, the previous job"] == [ms(3)]
     goes_on = taskset(task("c", 0, 9, 50, cpu(2)), task("i", 0, 5, 100, gpu(3, 4), cpu(1)))
     bound = registry.find("mpcp-suspend").run(goes_on).verdicts["i"]
     assert isinstance(bound, Bound)
-    assert not [t for t in bound.terms if t.lemma == "readings: MPCP, the job before"]
+    assert not [t for t in bound.terms if t.lemma == "readings: MPCP, the previous job"]
 
 
 def test_without_boosting_a_holder_waits_for_the_tasks_above_it() -> None:

@@ -128,7 +128,7 @@ def test_a_faster_machine_is_faster_in_best_cases_too() -> None:
 
 
 def test_what_passes_as_it_is_has_a_factor_of_one_at_least() -> None:
-    """Without l's last CPU segment, its job before can take its segment and two updates of the CPU once more."""
+    """Without l's last CPU segment, its previous job can take its segment and two updates of the CPU once more."""
     low = replace(task("l", 0, 5, 20, gpu(1, 5), cpu(1), deadline=13), waiting=Waiting.BUSY)
     system, test = taskset(task("h", 0, 9, 100, cpu(1)), low, epsilon=1), registry.find("boosted-busy")
     assert test.run(system).schedulable

@@ -103,7 +103,7 @@ static uint64_t length(const struct task_span *span)
 
 /*
  * This thread's CPU time by which what its job has burnt, and its calls, are to be over, those after the last burn as
- * in the job before; and when it has burnt last.
+ * in the previous job; and when it has burnt last.
  */
 static uint64_t burnt, last;
 

@@ -72,7 +72,7 @@ class job:  # noqa: N801  (reads as a statement)
 class Jitter:
     """How long after their releases jobs woke up, ns.
 
-    ``behind``: how many of ``jobs`` were released before the job before had ended; these did not sleep and are not in
+    ``behind``: how many of ``jobs`` were released before the previous job had ended; these did not sleep and are not in
     ``mean`` and ``maximum``.
     """
 

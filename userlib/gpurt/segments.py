@@ -97,8 +97,8 @@ class Client:
     def join(self, group: str, raise_all: bool = False) -> None:
         """Makes the client a member of the group of that name: members own a GPU together.
 
-        ``raise_all``: the group is one that raises all its threads under policy `boosted`, in and out of segments, and
-        the calling thread is the client's that it raises.
+        ``raise_all``: under policy `boosted` the group raises all its threads, in and out of segments; for this client
+        it raises the calling thread.
 
         Raises:
             OSError: EOPNOTSUPP, the host has no groups; EBUSY inside a segment or another group; EDQUOT; EINVAL; with

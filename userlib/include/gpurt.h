@@ -197,7 +197,7 @@ int gpurt_job_end(struct gpurt_handle *handle);
  *		... the job ...
  *	gpurt_periodic_stop(&p);
  *
- * gpurt_periodic_next() ends the job before, sleeps until the next release, and begins the next job.  Releases are at
+ * gpurt_periodic_next() ends the previous job, sleeps until the next release, and begins the next job.  Releases are at
  * first, first + period, first + 2 period and so on, however long jobs and sleeps take: nothing drifts.  A job whose
  * release has passed when the one before ends begins at once, and is counted in @behind.  Returns -EINTR if a signal
  * came before the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end().  With

@@ -193,7 +193,7 @@ struct tsg *agent_add(const struct tsg *like);
 struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle);
 void agent_remove(struct tsg *tsg);
 void agent_remove_file(const struct gpu_file *file);
-/* The file's TSGs are another one's from now on; NULL: nobody's. */
+/* The file's TSGs now belong to another owner; NULL: to none. */
 void agent_move_file(const struct gpu_file *from, struct gpu_file *to);
 /* The tier that was reached has changed: agent_settle() tells the host. */
 void agent_retell(const struct tsg *tsg);

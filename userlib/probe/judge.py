@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from probe.summary import Record
 
 CONFIRMED, REFUTED, NOT_KNOWN = "confirmed", "refuted", "not known"
-#: The driver's slices end so much later at most, and a gap of less than this is none, ns.
+#: The driver's slices may end this much late; a shorter gap does not count as one, ns.
 LATE_NS = 20_000
 #: The longest switch that the bound assumes, ns.
 THETA_NS = 250_000
-#: Slices are rounded down, and their ends belong to a switch: the least share of one that executes.
+#: The least share of a slice that executes: the driver rounds slices down, and a switch takes their ends.
 LEAST_SHARE = 0.85
-#: Fewer turns, fewer jobs, and kernels that were watched for less time say nothing.
+#: With fewer turns or jobs, or kernels watched for less time, nothing is decided.
 LEAST_TURNS, LEAST_JOBS, LEAST_WALL_NS = 10, 500, 100_000_000
-#: A process that has a level that counts waits for so much less than one without, at least.
+#: If levels count, a process with a level waits for at most this share of the wait without one.
 LEVEL_SHARE = 0.6
 
 

@@ -13,7 +13,7 @@ from pycontrol.output import render
 
 
 def missing(what: str, package: str, variable: str) -> RuntimeFailure:
-    """The error where there is nothing to compile; in an environment of Python's `make` puts it there, as its owner."""
+    """The error if the sources are missing; in a virtual environment the text has `make` install into it."""
     prefix = f" PREFIX={sys.prefix}" if sys.prefix != sys.base_prefix else ""
     install = f"run `make -C userlib install{prefix}` in gpurt's sources"
     cure = f"install Debian's package {package}, or {install}, or set {variable}"
@@ -23,7 +23,7 @@ def missing(what: str, package: str, variable: str) -> RuntimeFailure:
 def compile_with(command: Sequence[str], what: str, steps: int = 0) -> None:
     """Runs a command that builds ``what``.
 
-    ``steps``: so many lines it prints meanwhile, which are progress.
+    ``steps``: how many lines the command prints, each a step of progress.
 
     Raises:
         RuntimeFailure: the command is not installed, or fails.  The text names ``what`` and gives the first line that

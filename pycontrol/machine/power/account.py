@@ -88,8 +88,8 @@ class CounterAccount:
     Let the window be read at b and f, and c be the counter.  The counter is the true energy at some instant before the
     reading.  At the next change the counter grows to the true energy of a later instant.  So true(b) is in
     [c(b), c(b) + s], where s is the first change seen after b, and true(f) likewise.  Hence the error is at most the
-    larger one of both changes, and once the counter's resolution, by which it may be cut off.  A counter's range may be
-    its largest value, after which 0 is one unit of its 32 bits more: each wrap may lack that.
+    larger of both changes plus the counter's resolution, since the counter may truncate.  A counter's range may be its
+    largest value, after which 0 is one unit of its 32 bits more: each wrap may lack that.
     """
 
     def __init__(self, about: SensorFacts) -> None:

@@ -19,7 +19,8 @@ from pycontrol.measure.recorded.store import Recording
 from pycontrol.measure.summary import enlarged
 from pycontrol.output import render
 
-#: Shares of its waits for the GPU that a thread was on its CPU: at least so much is busy, at most so much suspended.
+#: The share of a wait for the GPU that a thread was on its CPU: from the first on it waits busily, up to the second
+#: suspended.
 BUSY, SUSPENDED = Fraction(9, 10), Fraction(1, 10)
 #: How much before its launch work may seem to begin, ns, until clocks count as wrong.
 EARLY = 1_000_000

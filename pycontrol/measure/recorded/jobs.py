@@ -45,10 +45,11 @@ class RecordedJob:
 
 @dataclass(slots=True)
 class RecordedJobs:
-    """The jobs of a process that count, in order of time, of ``all`` that there are.
+    """The jobs of a process, in order of time: ``all`` that were recorded, and ``jobs``, those that count.
 
-    ``what``: one begins with a "range", a "call" or a "kernel"; ``how``: where it ends, in words.  ``crossing``: the
-    numbers of those whose begin or end a segment crosses; ``never``: such a one has no end, or lasts for several jobs.
+    ``what``: what a job begins with, a "range", a "call" or a "kernel"; ``how``: where it ends, in words.
+    ``crossing``: the numbers of jobs whose begin or end a segment crosses; ``never``: such a segment has no end, or
+    lasts for several jobs.
     ``outside``: segments in no job.  ``left``: why jobs were left out, in words.
     """
 
@@ -63,7 +64,7 @@ class RecordedJobs:
 
 
 def distances(those: Sequence[RecordedJob]) -> tuple[int, int, int] | None:
-    """The least, the middle and the longest distance of begins, ns; None for a single one."""
+    """The shortest, median and longest time between two begins, ns; None for a single job."""
     apart = sorted(other.start - one.start for one, other in pairwise(those))
     return (apart[0], apart[len(apart) // 2], apart[-1]) if apart else None
 

@@ -19,7 +19,7 @@ from gpurt.text import filename, visible
 from gpurt.types import Document
 from pycontrol.measure.recorded.store import DOWNLOAD, PAGEABLE, Recording
 
-#: The lacks of a recording, by the table that has no rows; Kineto never says the last.
+#: What a recording lacks if a table has no rows, by table; no recording of Kineto has the last one.
 LACKS = {
     "scope": "which stream or event a wait is for: torch.profiler.profile(experimental_config=torch._C._profiler."
              "_ExperimentalConfig(enable_cuda_sync_events=True))",

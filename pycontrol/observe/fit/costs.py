@@ -109,9 +109,9 @@ def failures(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def isolation(gpu: GpuStatus, before: GpuStatus | None = None) -> Iterator[str]:
-    """The reasons, told by no event, why the GPU was not only used as the scheduler said.
+    """The reasons, which no event reports, why the GPU may have executed work that the scheduler had not allowed.
 
-    ``before``: an earlier status, of which only what came since counts; processes that are late now count all the same.
+    ``before``: an earlier status; only later faults and refusals count, but processes that are late now always do.
     """
     faults, refused = (before.faults, before.refused) if before else (0, 0)
     for count, what in (

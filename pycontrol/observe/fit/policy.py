@@ -100,7 +100,7 @@ def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def _unordered(taskset: Taskset, host: Host, gpu: GpuStatus) -> Iterator[Objection]:
-    """Tasks that own units: nothing on the GPU waits for anything, and no task's kernels are on another's units."""
+    """Tasks that own units: no GPU work waits for another task's, and no kernel executes on another task's units."""
     if gpu.policy is not Policy.TIMESLICED:
         text = f"the file is for policy federated, under which nobody orders the GPU, the host runs {gpu.policy.word}"
         yield Objection(Code.POLICY, text, f"`gpurt set policy timesliced --gpu {gpu.gpu}` changes that")
@@ -194,7 +194,7 @@ def _asleep(taskset: Taskset, host: Host) -> Iterator[Objection]:
 
 
 def partitions(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """Each partition is a GPU of its own, which has its clients alone, and runs its policy."""
+    """The file needs one GPU for each partition, with that partition's clients only and its policy."""
     taskset = file.taskset
     parts, there = len(taskset.parts), len(host.gpus) or host.count
     if parts > 1 and there and there != parts:

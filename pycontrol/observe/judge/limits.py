@@ -34,14 +34,15 @@ class Limits:
     def _delaying(self, task: Task) -> list[tuple[Task, int]] | None:
         """The tasks that make the owner's end late, and what a job of each takes of the owner's time at most, ns.
 
-        None: nothing says how much.  So it is of a task and its workers, which own the GPU together, and where tasks
-        share a TSG, which has work of all on the GPU while one task owns it.  So it is, too, where tasks of other
-        partitions can have the CPU for as long as they wait there (``_beside``), and where resources are held, for
+        None: the amount is unknown.  That is so for a task and its workers, which own the GPU together, and where tasks
+        share a TSG: it has work of all tasks on the GPU while one task owns it.  It is also so where tasks of other
+        partitions can have the CPU for as long as they wait there (``_beside``), and where tasks hold resources, for
         whose sections the owner's thread can wait.
 
-        Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
-        urgent on the GPU.  One of them has its turn even if its own CPU is executing a more urgent task, which the
-        owner then waits for.  Under `boosted` who is to decide has its CPU, or waits for the G^m of a raised task.
+        Tasks of the owner's CPU that are no less urgent can take that CPU. At the gate the owner lets tasks pass that
+        are no less urgent on the GPU. Such a task gets its turn even if its own CPU is executing a more urgent task,
+        which the owner then waits for.  Under `boosted` the task that decides has its CPU, or waits for the G^m of a
+        raised task.
         """
         tasks = self._file.taskset
         passing = [one for one in self._sharing(task) if one.segment_priority >= task.segment_priority]

@@ -51,7 +51,7 @@ class Tally:
 class OpenJob:
     """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended.
 
-    ``start``: when it began, if that is known; ``owned``: for how long segments of it owned the GPU that are over, ns.
+    ``start``: when it began, if that is known; ``owned``: how long its finished segments owned the GPU, ns.
     """
 
     number: int | None
@@ -68,7 +68,7 @@ class OpenJob:
 class Held:
     """A segment: since when its client waits for the GPU or owns it (None: not now), and how long it has owned it.
 
-    ``place``: which of its job it is, from 0; -1: not known, as the job is not.  ``told``: that it takes too long.
+    ``place``: its index in its job, from 0; -1: unknown, as the job is.  ``told``: whether it was reported as too long.
     """
 
     job: OpenJob | None

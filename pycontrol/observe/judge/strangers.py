@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge's part that tells of clients that use the GPU and are no task of the file."""
+"""The judge's part that reports clients that use the GPU and are no task of the file."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from analysis.traces.trace import Event
 from gpurt.text import visible
 from pycontrol.observe.judge.finding import Log, What
 
-#: Each of so many names is told; the others are one.
+#: So many names are reported one by one; all others share one report.
 MAX_STRANGERS = 1000
 
 
 class Strangers:
-    """Takes uses of the GPU by clients whose name is no task's.
+    """Reports clients that use the GPU although no task has their name.
 
-    A client whose process tells of jobs of the file's tasks is none: it began its segment before it told.  ``tellers``:
-    the processes of which that is known.
+    A client whose process reports jobs of the file's tasks is no stranger: its segment began before that report.
+    ``tellers``: the processes that are known to report such jobs.
     """
 
     def __init__(self, policy: PolicyFacts, log: Log, tellers: Collection[str] = ()) -> None:

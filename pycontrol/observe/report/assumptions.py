@@ -45,8 +45,8 @@ class Evidence:
     """The evidence to check assumptions with.
 
     ``result``: the test's.  ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
-    ``objections``: to this machine and the host, as far as they were asked.  ``findings``: by name, of the traces of
-    which the bounds speak.  ``clocks``: of the machine, empty if it was not looked at.
+    ``objections``: to this machine and the host, if they were asked.  ``findings``: by the name of each trace that the
+    bounds hold for.  ``clocks``: of the machine, empty if it was not looked at.
     """
 
     file: TasksetFile

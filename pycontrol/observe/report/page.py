@@ -80,7 +80,7 @@ def _spelt(key: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """The form of a value on the page: text of others has no control characters there."""
+    """A value as the page shows it: without the control characters of text that others wrote."""
     if value is None:
         return "-"
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -100,7 +100,7 @@ class Looks:
 
 
 def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
-    """Why the GPUs were not only used as the scheduler said between two looks."""
+    """Why work may have executed on the GPUs, between two looks, that the scheduler had not allowed."""
     return [text for old, new in zip(before, after, strict=False) for text in isolation(new, old)]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A host's state, and what a judge counts, as metrics of Prometheus.
 
-The sets of labels are bounded: GPUs, causes, kinds of findings, tasks of a file, and at most so many names of clients.
+The sets of labels are bounded: GPUs, causes, kinds of findings, tasks of a file, and a limited number of client names.
 """
 
 from __future__ import annotations

@@ -15,18 +15,18 @@ from pycontrol.observe.judge.finding import Finding
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.watch import Watcher
 
-#: How often it is looked whether there is a host again, seconds.
+#: How often the watch checks whether there is a host again, seconds.
 RETRY_PERIOD_S = 1.0
 
 
 class Watches:
-    """One judge for hosts that follow each other, fed in a thread of its own.
+    """One judge for successive hosts at one place; a thread of its own feeds it.
 
     Args:
         connect: makes a connection to the host; raises GpurtError if there is none.
-        judge: takes the events.  When a host goes it is told that events are lost, once.
-        compare: called with a connection to each host before its events; what it reports to the judge it does itself.
-        stop: ends it all when it is set.
+        judge: takes the events.  When a host goes, it learns once that events are lost.
+        compare: called with a connection to each host before its events; it reports to the judge itself.
+        stop: ends the watch when it is set.
         say: called with a line when a host has gone, and when one has come.
 
     Raises:
