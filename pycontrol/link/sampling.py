@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpurt.enums import State
+from gpurt.enums import Image, State
 from pycontrol.link.control import ClientInfo, Control, GpuStatus
 
 #: So many looks an interval say who shares a GPU that nobody owns, and the least time between two of them, s.
@@ -54,7 +54,7 @@ class Looks:
 
     def look(self) -> None:
         """Divides this look's time equally among the clients that share a GPU."""
-        owned = {gpu.gpu for gpu in self.control.status() if gpu.runner_pid}
+        owned = {gpu.gpu for gpu in self.control.status() if gpu.image is not Image.ALL}
         running = [one for one in self.control.clients() if one.state is State.RUNNING and one.gpu not in owned]
         on = Counter(one.gpu for one in running)
         self.seen += 1

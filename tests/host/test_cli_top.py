@@ -15,11 +15,15 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from links import PATIENCE, SocketClient
 
+from pycontrol.link.control import connect
+from pycontrol.link.sampling import Looks
 from pycontrol.readable import readable
 
 ME = str(os.getpid())
@@ -101,6 +105,15 @@ def test_best_effort_clients_have_equal_parts_of_a_gpu_that_nobody_owns(host: Pa
     clients = json.loads(done.stdout)["clients"]
     assert [(one["share"], one["shared"]) for one in clients] == [(0.5, 0.5), (0.5, 0.5)]
     assert text.count("~50.0%") == 2
+
+
+def test_a_gpu_that_another_users_process_owns_is_nobody_elses(host: Path, owner: SocketClient) -> None:
+    """The host names the owner to its own user only; its part counts once."""
+    with connect(str(host)) as control:
+        hidden = [replace(one, runner_pid=0) for one in control.status()]
+        looks = Looks(SimpleNamespace(status=lambda: hidden, clients=control.clients), 0.1)  # type: ignore[arg-type]
+        looks.look()
+    assert looks.take() == {}
 
 
 def test_narrow_wide_and_resized_terminals(host: Path, owner: SocketClient) -> None:
