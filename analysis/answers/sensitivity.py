@@ -36,7 +36,7 @@ FACTOR_STEPS = 1_000_000
 UNLIMITED = Fraction(1000)
 
 
-_WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "runlist updates (epsilon)", "clock": "all times together"}
+_WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "epsilon and theta alike", "clock": "all times together"}
 
 #: Told of steps of a search that are done: runs of the test, and runs that were not needed.
 Tick = Callable[[int], None]

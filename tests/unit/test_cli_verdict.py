@@ -259,7 +259,8 @@ def test_the_answer_comes_first(gpurt: Gpurt, write: Write) -> None:
 def test_sensitivity_says_what_must_shrink(gpurt: Gpurt, write: Write) -> None:
     out = gpurt("margins", write(SPINNER), "--clock", "orin=0.5")[1]
     assert "one of these must shrink" in out
-    assert "GPU time                   a     61.000" in out
+    assert "GPU time                 a     61.000" in out
+    assert "epsilon and theta alike" in out
     assert "epsilon at most ms" in out
     assert "orin        0.5" in out
 
