@@ -86,7 +86,7 @@ def init_command(
         replace(one, serves=serving.get(one.pid, ()), beside=beside.get(one.pid, ())) for one in found if one
     ]
     notes += [f"process {one.pid} told of jobs of {' and '.join(map(visible, one.serves))}, one at a time: one thread "
-              "serves them, so the file has a [[thread]]" for one in processes if one.serves]  # fmt: skip
+              "serves them, so the file has a [[thread]]" for one in processes if len(one.serves) > 1]  # fmt: skip
     if not processes:
         raise DeviceError("the host has no client: start the programs, or name processes with --pid")
     text = text_of(processes, policy, [one for one in latency if one.count])

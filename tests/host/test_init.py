@@ -179,7 +179,8 @@ def test_a_process_that_served_several_tasks_one_at_a_time_is_a_thread(tmp_path:
     events = [*job("detect", 0, 5, 7), *job("watchdog", 5, 6, 7), *job("a", 0, 5, 8), *job("b", 4, 6, 8),
               *job("c", 1, 2, 9), *job("c", 3, 4, 9)]  # fmt: skip
     found = served_by_process(Trace({}, tuple(sorted(events, key=lambda one: one.time))))
-    assert found == {7: ("detect", "watchdog")}
+    assert found == {7: ("detect", "watchdog"), 9: ("c",)}
+    assert '\nname = "c"\n' in text_of([Process(9, "python", ("/n",), (9,), (0,), 4, serves=found[9])], "segment", [])
     text = text_of([Process(7, "node", ("/n",), (9,), (0,), 4, serves=found[7])], "segment", [])
     path = tmp_path / "first.toml"
     at = iter(range(2))

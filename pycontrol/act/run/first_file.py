@@ -32,7 +32,7 @@ class Process:
     priority may use, or its main thread if none has one.  ``segments``: how many GPU segments it has begun, and
     ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
     loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has told
-    of, if it did one job at a time; at least two.  ``beside``: likewise, if jobs of several were under way at once.
+    of, if it did one job at a time.  ``beside``: likewise, if jobs of several were under way at once.
     """
 
     pid: int
@@ -66,7 +66,7 @@ def look_at_process(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
 
 
 def served_by_process(recorded: Trace, at_once: bool = False) -> dict[int, tuple[str, ...]]:
-    """By pid, the tasks of each process that told of jobs of several, and did one at a time, or not (``at_once``)."""
+    """By pid, the tasks of whose jobs each process told, one job at a time; ``at_once``: several, and not so."""
     jobs: dict[int, list[tuple[int, int, str]]] = {}
     begun: dict[tuple[int, str], int] = {}
     for event in recorded.events:
@@ -81,7 +81,7 @@ def served_by_process(recorded: Trace, at_once: bool = False) -> dict[int, tuple
     for process, those in jobs.items():
         tasks = tuple(dict.fromkeys(task for _, _, task in sorted(those)))
         apart = all(one[1] <= other[0] for one, other in pairwise(sorted(those)))
-        if len(tasks) > 1 and apart is not at_once:
+        if apart is not at_once if len(tasks) > 1 else not at_once:
             found[process] = tasks
     return found
 
@@ -114,14 +114,15 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
     ]
     names: dict[str, int] = {}
     for one in processes:
-        name = task_name(one.name)
+        told = one.serves[0] if len(one.serves) == 1 and not one.executes else one.name
+        name = task_name(told)
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
         if one.beside:
             threads = (_thread_of(one, task, name, at == 0) for at, task in enumerate(one.beside))
             lines += [line for thread in threads for line in ("", *thread)]
         else:
-            lines += ["", *(_executor(one, name) if one.executes or one.serves else _task(one, name))]
+            lines += ["", *(_executor(one, name) if one.executes or len(one.serves) > 1 else _task(one, name))]
     return "\n".join(lines) + "\n"
 
 
@@ -165,7 +166,7 @@ def _thread_of(one: Process, task: str, process: str, first: bool) -> list[str]:
 def _executor(one: Process, name: str) -> list[str]:
     """The lines of a [[thread]] and of the callbacks that it serves, as far as they are known; else of the first."""
     why = "it has loaded ROS 2: an executor serves its callbacks one at a time"
-    if one.serves:
+    if len(one.serves) > 1:
         why = f"it has told of jobs of {' and '.join(map(visible, one.serves))}, and did one at a time"
     return [
         f"[[thread]]  # {_seen(one)}; {why}",
