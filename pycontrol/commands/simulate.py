@@ -173,8 +173,8 @@ def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> t
         above = bound is not None and observed.worst > bound
         if not task.best_effort:
             code = max(code, 6 if above else 1 if observed.misses else 0)
-        due = ms(None if task.best_effort else task.deadline)
-        rows.append((task.name, str(observed.jobs), ms(observed.worst), render.bound(bound), due, str(observed.misses),
+        due = ("-", "-") if task.best_effort else (ms(task.deadline), str(observed.misses))
+        rows.append((task.name, str(observed.jobs), ms(observed.worst), render.bound(bound), *due,
                      "ABOVE ITS BOUND" if above else ""))  # fmt: skip
         data[task.name] = documents.seen_task(
             best_effort=task.best_effort, jobs=observed.jobs, mort=observed.worst if observed.finished else None,
