@@ -89,7 +89,7 @@ def _text(found: Growth) -> str:
         lines += [f"{'Or one of these periods changes' if found.failing else 'Shortest periods'}; {MOVES}:",
                   _periods(found.periods), ""]  # fmt: skip
     if found.hardware:
-        lines.append("The largest epsilon, theta alike, with which all deadlines hold, if other times are multiplied as stated:")
+        lines.append("The largest epsilon and theta alike, for all deadlines to hold with other times as stated:")
         machines = [(name, f"{float(factor):g}", room(found.budgets[name])) for name, factor in found.hardware.items()]
         lines.append(render.table(("hardware", "times", "epsilon at most ms"), machines))
     return "\n".join(lines) + (_shown(found.limits) if found.limits else "")
