@@ -36,7 +36,7 @@
 /* The cookie of a call of which no thread waits for the answer: the host has read what was posted before it. */
 #define HAS_READ UINT32_MAX
 
-/* A host that has not answered an interrupted call for so long does not keep the thread from another signal. */
+/* After this time without an answer to an interrupted call, another signal ends the thread's wait for the host. */
 #define HUNG_NS 100000000
 
 struct pending {

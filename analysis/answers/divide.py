@@ -60,7 +60,7 @@ def divisions(taskset: Taskset) -> list[Division]:
 def best_division(found: Sequence[choose.Choice], divided: Sequence[Division]) -> choose.Choice | Division | None:
     """The way with the most slack, by least slack, then the second least, and so on; None if there is none.
 
-    Among equals the way that shares the GPU in time is the best, for hosts have it.  ``found``: the best one first.
+    Among equals, sharing the GPU in time wins, since hosts implement it.  ``found``: the best one first.
     """
     shared = found[0] if found and found[0].schedulable else None
     merit = sorted(choose.slacks(shared.result)) if shared else []

@@ -30,13 +30,13 @@ class Bar(Protocol):
     """A display of how far a search is."""
 
     def update(self, n_steps: int) -> None:
-        """Counts so many more steps as done."""
+        """Counts more steps as done."""
 
     def reach(self, done: int) -> None:
         """Sets how many steps are done in all."""
 
 
-#: Begins to show a search of so many steps under a title.
+#: Begins to show a search, by the number of its steps and a title.
 Show = Callable[[int, str], AbstractContextManager[Bar]]
 
 

@@ -23,7 +23,7 @@ from analysis.rta.regions import switching
 from analysis.simulation.simulate import Options, SimulationError, default_horizon, worst_over_offsets
 from gpurt.units import exact_ms
 
-#: So many runs are simulated, of so many jobs each at most.
+#: The number of simulated runs, and the most jobs of each.
 RUNS, MOST_JOBS = 50, 20_000
 #: Fewer runs are simulated of large tasksets: a job takes as long as there are tasks.
 MAX_STEPS_SIMULATED = 4_000_000

@@ -102,7 +102,7 @@ def _check_coupled(taskset: Taskset, inside: str, policies: set[str]) -> None:
 
 
 def _sizes(platform: Platform, units: int) -> tuple[int, ...]:
-    """The platform's sizes, continued up to so many units."""
+    """The platform's sizes, continued up to that number of units."""
     known = platform.sizes
     step = known[1] - known[0] if len(known) > 1 else units
     return known and tuple(range(known[0], max(units, known[0]) + 1, step))

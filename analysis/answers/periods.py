@@ -19,7 +19,7 @@ from analysis.model import Task, Taskset
 from analysis.model.relations import beginnings
 from analysis.rta import Test
 
-#: Longer periods are searched up to so many times the one of the file.
+#: Longer periods are searched up to this multiple of the file's.
 MAX_PERIOD_FACTOR = 10
 
 

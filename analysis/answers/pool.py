@@ -22,5 +22,5 @@ def context() -> ForkContext | SpawnContext:
 
 
 def processes(jobs: int) -> ProcessPoolExecutor:
-    """So many of them, as an executor."""
+    """An executor with ``jobs`` processes."""
     return ProcessPoolExecutor(jobs, mp_context=context())

@@ -29,7 +29,7 @@ from analysis.model import (
 )
 from analysis.rta import Test
 
-#: The times of single tasks are searched in files of so many tasks.
+#: The most tasks of a file whose single times are searched.
 MAX_TASKS_SEARCHED = 500
 #: Factors are searched in steps of one millionth, up to a thousand.
 FACTOR_STEPS = 1_000_000
@@ -43,11 +43,11 @@ Tick = Callable[[int], None]
 
 
 def unwatched(_steps: int) -> None:
-    """Nobody watches the searches."""
+    """The tick for searches that nobody watches."""
 
 
 class Grows(str, Enum):
-    """What grows."""
+    """The kinds of times that may grow."""
 
     CPU = "C"
     GPU = "G"
@@ -155,7 +155,7 @@ def epsilon_budgets(
 
 
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
-    """The largest factor at which the test passes; None if not even at 0, UNLIMITED if even there.
+    """The largest factor at which the test passes; None if it fails even at 0, UNLIMITED if it passes at any.
 
     Where it passes as it is, smaller factors are not asked for: a last CPU segment of 0 ns can make a bound larger.
     """
@@ -168,7 +168,7 @@ def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwa
 
 
 def steps(limit: int) -> int:
-    """So many values up to ``limit`` are tried at most."""
+    """The most values up to ``limit`` that a search tries."""
     return 2 * limit.bit_length() + 2
 
 

@@ -53,7 +53,7 @@ class Shared:
         return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
 
     def worst_over_offsets(self, runs: int, progress: Callable[[int], None] | None = None) -> Simulation:
-        """The worst of each task over so many runs.  Raises SimulationError."""
+        """The worst of each task over a number of runs.  Raises SimulationError."""
         return worst_over_offsets(self.taskset, self.options, runs, progress)
 
     def trace(self, room: int) -> Trace:

@@ -27,7 +27,7 @@ Changed = Callable[[Taskset, int], Taskset]
 
 
 class Trial(Protocol):
-    """Whether a taskset passes, on so many units, and with chunks of so many ns."""
+    """Whether a taskset passes, on ``units`` units and with chunks of ``chunk`` ns."""
 
     def __call__(self, changed: Taskset, units: int = ..., chunk: int = ...) -> bool:
         """Runs the test."""

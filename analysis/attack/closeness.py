@@ -17,7 +17,7 @@ from analysis.attack.tiny import tiny_for
 from analysis.model import Taskset
 from analysis.rta import Test, Verdict
 
-#: Periods of tasks are up to so many units.
+#: The longest period of a task, in units.
 MAX_PERIOD_UNITS = 9
 #: Releases come at such parts of a unit: a blocking that begins just before a release is seen almost whole.
 FINER = 2

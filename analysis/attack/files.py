@@ -40,7 +40,7 @@ RUNS, RUNS_OF_CHAINS = 8, 4
 EVENTS = 4_000
 #: The counts of each kind of files.
 FILE_COUNTS = ("tasksets", "bounded", "yes", "explored", "states", "simulated", "jobs", "broken")
-#: Responses beyond which no schedule is followed, of a task without a bound: so many periods.
+#: A task without a bound: the search leaves a schedule whose response is above this many periods.
 MAX_PERIODS_FOLLOWED = 4
 
 

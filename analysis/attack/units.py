@@ -71,7 +71,7 @@ def _task(rng: random.Random, index: int, priority: int, cpus: int, table: bool)
 def random_units(
     rng: random.Random, most_tasks: int = 4, cpus: int = 1, table: bool = False, ties: bool = False
 ) -> Taskset:  # fmt: skip
-    """A few tasks on up to so many CPUs.  ``table``: with measured times; ``ties``: with equal priorities."""
+    """A few tasks on up to that number of CPUs.  ``table``: with measured times; ``ties``: with equal priorities."""
     count = rng.randint(1, most_tasks)
     tasks = tuple(
         _task(rng, index, rng.randint(1, count) if ties else count - index, cpus, table) for index in range(count)

@@ -94,9 +94,9 @@ def bounded_chains(chain: Chain, taskset: Taskset, responses: Mapping[str, int])
 
 @dataclass(frozen=True)
 class Unit:
-    """Tasks of which each but the first is released by the end of the one before, and maybe of others.
+    """A sequence of tasks: the end of each releases the next, perhaps together with other tasks' ends.
 
-    ``responses``: bounds of tasks, ns.  ``windows``: of the releases of each.
+    ``responses``: bounds of tasks, ns.  ``windows``: when each is released, ns.
     """
 
     tasks: tuple[Task, ...]

@@ -20,7 +20,7 @@ from analysis.energy.setup import Setup
 from analysis.model.energy import MAX_ENERGY_TIME_NS
 from gpurt.units import format_time
 
-#: After so many hyperperiods without an equal state there is no table; and the most jobs that are looked at.
+#: The most hyperperiods in which the search for an equal state continues, and the most jobs that it simulates.
 ROUNDS, MOST_JOBS = 64, 2_000_000
 
 

@@ -106,7 +106,7 @@ class Protocol(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A critical section of a task's CPU segments: ``time`` ns at most, so many ``times`` a job."""
+    """A critical section of a task's CPU segments: at most ``time`` ns, at most ``times`` times a job."""
 
     task: str
     time: int

@@ -104,7 +104,7 @@ class Task:
     ``priority`` is the SCHED_FIFO priority, 1..99, larger is more urgent; 0 makes the task best effort.
     ``gpu_priority`` is the priority of its GPU segments if it differs from ``priority``.
     ``partition`` is its part of the GPU; None: all of it.  ``form`` is the one that its program states; None: the one
-    that follows from ``waiting``.  ``conflict``: what its GPU work is slowed down by, where a task of the same
+    that follows from ``waiting``.  ``conflict``: the factor that slows its GPU work down where a task of the same
     ``intensity`` shares its partition.
     ``thread``: the one that serves its jobs and those of other tasks, all of the same CPU, priorities and partition.
     None: its thread serves no other task.

@@ -80,7 +80,8 @@ static u32 next_candidate(const struct rta *s, u32 before)
 
 /*
  * Gives a level to the first candidate that passes with it; false if no candidate does.  With tasks of equal priority
- * on a CPU the order of candidates can decide whether all levels are taken.  So it is that of audsley.py.
+ * on a CPU the order of candidates can decide whether all levels are taken.  So candidates have the order of
+ * audsley.py.
  */
 static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
 {

@@ -242,7 +242,7 @@ static void from_lower_thread(struct rta *s, const struct rta_task *t, const str
 	}
 }
 
-/* The time that so many segments of a task take of its CPU at most, raised, where all tasks suspend themselves. */
+/* The most CPU time that @count segments of a task take raised, where all tasks suspend themselves. */
 static inline int64_t raised(const struct rta *s, const struct rta_task *t, int64_t count)
 {
 	return t->eta ? count * (s->batch->longest_misc[t->at] + 2 * s->alpha) : 0;

@@ -40,7 +40,7 @@ struct rta_cpu {
 	u32 first_user, end_user;	/* those that use the GPU: places in `users` */
 };
 
-/* So many jobs of a task. */
+/* A number of jobs of a task. */
 struct rta_jobs {
 	const struct rta_task *task;
 	int64_t count;
@@ -136,7 +136,7 @@ static inline int64_t rta_jobs_in(int64_t time, int64_t period)
 	return (time + period - 1) / period;
 }
 
-/* After so many steps a search gives up, as the readable one does. */
+/* The steps after which a search gives up, as in the readable version. */
 #define RTA_STEPS 1000000
 /* One minus far more than the relative error of a sum of up to 2^15 rounded rows. */
 #define RTA_SLACK (1.0 - 0x1p-36)

@@ -111,9 +111,9 @@ def _numbers(tasks: list[Task]) -> list[int]:
 
 
 def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
-    """Lowest CPU priority first: all, or the lowest of each CPU, of equals that of the lower CPU.
+    """All tasks, or the lowest of each CPU; in ascending CPU priority, and among equals in the order of their CPUs.
 
-    The lowest of equals on a CPU is the last in the file.
+    Of equals on one CPU, the last in the file counts as the lowest.
     """
     if any_order:
         return unassigned[::-1]

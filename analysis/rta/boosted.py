@@ -197,7 +197,7 @@ class _Charges:
         return [Demand(TermKind.BLOCKING, longest + 2 * update, BEFORE)]
 
     def _raised(self, task: Task, count: int) -> int:
-        """The most that so many segments of the task take of its CPU, raised, ns; where all tasks suspend."""
+        """The most CPU time that this number of segments of the task takes raised, ns, where all tasks suspend."""
         return count * (max(s.misc.worst for s in task.gpu_segments) + 2 * self.system.taskset.platform.alpha)
 
     def _sleeps(self, h: Task) -> bool:

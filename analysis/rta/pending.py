@@ -17,7 +17,7 @@ from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 from analysis.rta.system import Demands, System
 from gpurt.units import exact_ms
 
-#: A search gives up after so many jobs that are pending without a gap.
+#: The number of jobs pending without a gap after which a search gives up.
 MOST_JOBS = 300
 PENDING_LEMMA = "readings: pending jobs"
 #: What a job takes its thread at least.
@@ -29,7 +29,7 @@ Needs = Sequence[frozenset["str | None"]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From the begin of a time in which jobs of a task are pending to the end of the last of so many ``jobs``.
+    """From the begin of an interval in which jobs of a task are pending to the end of the last of its ``jobs``.
 
     ``end``: the formula's verdict on that.  ``released``: when that job is released at the earliest, ns.
     """

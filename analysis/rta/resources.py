@@ -101,7 +101,7 @@ class _Spinning(Shared):
 
 
 def blocking(task: Task, system: System, gaps: int) -> list[Demand | Shared]:
-    """The time that holders take of the task's CPU, or that it spins, in so many times in which the task is ready.
+    """The time that holders take of the task's CPU, or that it spins, over a number of intervals in which it is ready.
 
     In each, every less urgent task can hold one resource that it inherits, from before or handed over by another task.
     One of them all can hold one with a ceiling.  When the task is released, one of them all can spin or hold what

@@ -33,7 +33,8 @@ def holistic(taskset: Taskset, run: Callable[[Taskset], Result], name: str) -> R
 
 
 def _withdrawn(result: Result) -> Result:
-    """No bound where one task has none: jitters that follow from it are unknown, and others may still have grown."""
+    """Withdraws all bounds if one task has none: jitters that follow from it are unknown, and others may still have
+    grown."""
     cause = next(iter(result.causes or result.failures)).task
     verdicts = {
         name: Failure(name, Reason.DEPENDS_ON, one.deadline, culprit=cause) if isinstance(one, Bound) else one
@@ -43,10 +44,10 @@ def _withdrawn(result: Result) -> Result:
 
 
 def windows(taskset: Taskset, responses: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """By task when its job is released, from its arrival on, ns: at the earliest, and at the latest.
+    """By task: the earliest and the latest release of a job, counted from its arrival, ns.
 
-    The arrival of a job that others release is that of the job with which they begin, and the last of them counts.  A
-    task without a response has its deadline.
+    A job that others release arrives with the job that begins their sequence, or with the last of several such jobs.
+    The deadline stands for a response that is missing.
     """
     tasks = {task.name: task for task in taskset}
     found = {name: (0, task.jitter) for name, task in tasks.items() if name not in taskset.triggers}

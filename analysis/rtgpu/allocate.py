@@ -23,7 +23,7 @@ Allocation: TypeAlias = tuple[int, ...]
 
 #: If there are more allocations to look at, ``most_slack`` improves one task at a time instead of a search.
 MAX_ALLOCATIONS_SEARCHED = 500
-#: So many responses of tasks are computed in one search here.  The compiled search tries many more.
+#: The most responses of tasks that one search computes here.  The compiled search tries many more.
 MOST_TRIED = 50_000
 
 
@@ -127,7 +127,8 @@ def _down(system: System, units: Units) -> list[int]:
 
 
 def _first(passes_at: Callable[[int], bool], count: int) -> int | None:
-    """The first of so many places that passes, if all after it do; None if none does.  Most tasks need little."""
+    """The first of ``count`` places that passes, if all later ones pass; None if none does.  Most tasks need few
+    units."""
     if passes_at(0):
         return 0
     if count == 1 or not passes_at(count - 1):

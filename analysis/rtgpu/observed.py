@@ -28,7 +28,8 @@ class How(str, Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """A case to measure: a kernel on so many units, and what else executes; ``other``: the kernel beside, or empty."""
+    """A case to measure: a kernel on ``units`` units; ``other``: the kernel that executes at the same time, or
+    empty."""
 
     kernel: str
     units: int
@@ -61,7 +62,7 @@ class PartitionSizes:
         return half if half >= self.least else 0
 
     def has(self, count: int) -> bool:
-        """Whether a kernel can have so many: those of a partition, or the whole GPU."""
+        """Whether a kernel can have ``count`` units: those of a partition, or the whole GPU."""
         return count == self.all or (self.least <= count <= self.most and count % self.step == 0)
 
 

@@ -27,7 +27,7 @@ from gpurt.types import CData
 
 #: The most events of a run in which chains are looked at.
 MOST_EVENTS = 1_000_000
-#: So many tasks have a level of their own on the bus.
+#: The number of tasks that have a level of their own on the bus.
 MOST_TASKS = int(lib.GPURT_MAX_PRIORITY)
 _KINDS = {Need.CPU.value: Kind.CPU, Need.BUS.value: Kind.COPY, Need.UNITS.value: Kind.GPU}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The optimistic defaults of a file: what it does not say, and what its bounds take for granted instead."""
+"""The optimistic defaults of a file: the facts that it leaves out, and the values that its bounds assume instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analysis.model import Assumed, Copy, Task, Taskset, Waiting
 from analysis.taskset.fields import PLATFORM, TASK
 from gpurt.types import Document
 
-#: Keys whose absence can make a yes wrong, and of which taskset it can.  Fields that are no key here are parts of a
+#: The keys whose absence can make a yes wrong, each with the condition on the taskset.  All other fields are parts of a
 #: time that the file states (docs/taskset.md has the list).
 OF_PLATFORM: dict[str, Callable[[Taskset], bool]] = {
     "cpu_latency": lambda _taskset: True,

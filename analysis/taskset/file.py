@@ -58,7 +58,7 @@ class Launch:
     group: str | None = None
 
 
-#: So many tasks are named that have the same mistake.
+#: The most tasks that are named for one mistake.
 MOST_NAMED = 8
 
 

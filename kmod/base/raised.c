@@ -239,7 +239,7 @@ static struct gpurt_thread *enter(struct gpurt_raised *b, struct task_struct *ta
 }
 
 /*
- * The other way round, without the thread's lock: when the last one leaves, no other holds or wants that any more.
+ * The reverse, without the thread's lock: when the last one leaves, no other one holds or wants the lock.
  * The structure that the reason takes away may be another client's, and may be freed at once.
  */
 static void leave(struct gpurt_raised *b)

@@ -193,8 +193,8 @@ bool gpurt_boost_ends(struct gpurt_client *client)
 }
 
 /*
- * Called with `calls`, while no segment is open whose thread was raised for it.  If the last one's thread is another
- * thread, gpurt-boost may not have let go of that yet, and nobody else may.
+ * Called with `calls`, while no segment is open whose thread was raised for it.  If another thread had the last
+ * segment, gpurt-boost may not have released that thread yet, and nothing else may release it.
  */
 static void forget_another(struct gpurt_client *client)
 {

@@ -57,7 +57,7 @@ static void handed(struct gpurt_gpu_bus *bus, struct gpurt_bus_node *old, u64 no
 	set_timer(bus);
 }
 
-/* Called with the lock held.  The client has the bus no more, and is not the one that was given it now. */
+/* Called with the lock held.  The client no longer has the bus, and is not the one that gets it now. */
 static void parted(struct gpurt_client *client, u64 now)
 {
 	tell(client, GPURT_EVENT_COPY_END, now, 0);
@@ -197,7 +197,7 @@ static void unclaim(struct gpurt_client *client)
 	raw_spin_unlock_irq(&client->gpu->bus.lock);
 }
 
-/* Asks for the bus and waits.  A process that ends gets it no more: nobody would take it from the process. */
+/* Asks for the bus and waits.  A process that ends does not get the bus: nobody would take it from the process. */
 static int ask(struct gpurt_client *client, struct gpurt_copy *copy)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
@@ -332,7 +332,7 @@ void gpurt_bus_take_off(struct gpurt_client *client)
 	raw_spin_unlock_irqrestore(&client->gpu->bus.lock, flags);
 }
 
-/* The client ends, or its GPU does.  It asks for the bus no more. */
+/* The client ends, or its GPU does.  It no longer asks for the bus. */
 void gpurt_bus_leave(struct gpurt_client *client)
 {
 	raw_spin_lock_irq(&client->gpu->bus.lock);

@@ -108,7 +108,7 @@ static int client_join(struct gpurt_client *client)
 	return 0;
 }
 
-/* The client's process needs the driver's module no more. */
+/* The client's process no longer needs the driver's module. */
 static void unpin(struct gpurt_client *client)
 {
 	if (xchg(&client->pins, false))

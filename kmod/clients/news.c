@@ -75,7 +75,7 @@ void gpurt_news_init(struct gpurt_client *client)
 	INIT_WORK(&client->slow_news, worker_hears);
 }
 
-/* Called when the driver knows the client no more, with the GPU held alive or after its thread has ended. */
+/* Called when the driver no longer knows the client, with the GPU held alive or after its thread has ended. */
 void gpurt_news_stop(struct gpurt_client *client)
 {
 	cancel_work_sync(&client->slow_news);

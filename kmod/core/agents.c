@@ -403,7 +403,7 @@ static void take(struct gpurt_agents *a, u64 now)
 }
 
 /*
- * The last call of the process's agent for others is over, or not waited for any more.  Those for whom it may not have
+ * The last call of the process's agent for others is over, or the host has given it up.  Those for whom it may not have
  * done what holds now are ordered again.
  */
 static void taken_over(struct gpurt_agents *a, const struct gpurt_agent_process *c, bool well, bool over, u64 now)
@@ -743,7 +743,7 @@ void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 
 /*
  * Nobody is to have the flag until gpurt_agents_recall_over(), for one more reason.  Nobody has it once there are no
- * holders any more.
+ * holders.
  */
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now)
 {

@@ -18,16 +18,14 @@
  * exempt process is ordered on at once; every other one only when step `off` is over.
  *
  * An order replaces the one before it, which is never delivered once it is overtaken.  An agent
- * that has not carried out an order within `bound` is late.  So is an agent that takes back its
- * answer to the order that holds.  A late agent stays late, and no update waits for it, until it
- * answers an order.  A new agent of the same process inherits that, even if the process had no
- * client in the meantime.  Processes cost their user nothing, so lateness is the user's as well.
- * Without `wait`, no update waits for an agent of a user's until none of them has been late for
- * GPURT_AGENT_TRUST_NS.  If one is late soon after it, the time doubles, up to
- * GPURT_AGENT_TRUST_MAX_NS.  So a user who forks delays updates hardly more often than once in
- * GPURT_AGENT_SOON times GPURT_AGENT_TRUST_NS.  With `wait` an update fails (-ETIMEDOUT) if a late process must be off;
- * the host tries it again, later or when `retry` says so.  An agent that says that its driver
- * refused gets the order again, with a new number.
+ * that has not carried out an order within `bound` is late.  An agent that takes back its answer to the present order
+ * is late, too.  A late agent stays late, and no update waits for it, until it answers an order.  A new agent of the
+ * same process inherits that, even if the process had no client in the meantime.  Processes cost their user nothing, so
+ * lateness is the user's as well.  Without `wait`, no update waits for an agent of a user's until none of them has been
+ * late for GPURT_AGENT_TRUST_NS.  If one is late soon after it, the time doubles, up to GPURT_AGENT_TRUST_MAX_NS.  So a
+ * user who forks delays updates hardly more often than once in GPURT_AGENT_SOON times GPURT_AGENT_TRUST_NS.  With
+ * `wait` an update fails (-ETIMEDOUT) if a late process must be off; the host tries it again, later or when `retry`
+ * says so.  An agent that says that its driver refused gets the order again, with a new number.
  *
  * The flag: a process may begin without asking while it is the only one with an agent.  Nobody else has to be off then.
  * An order gives the flag, and a later one takes it back.  The agent has given it back when it has answered that, is

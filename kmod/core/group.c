@@ -27,7 +27,7 @@ void gpurt_group_opened(struct gpurt_group *g)
 	g->stamp = 2 * ++*g->stamps;
 }
 
-/* So many segments of a member are over. */
+/* A member has ended @segments segments. */
 void gpurt_group_closed(struct gpurt_group *g, u32 segments)
 {
 	g->open -= segments;

@@ -38,7 +38,7 @@ u64 gpurt_pace_time(const struct gpurt_pace *p, u64 slow)
 	return whole * slow + (rest - done + GPURT_PACE - 1) / GPURT_PACE;
 }
 
-/* So many ns pass at that pace, which are not more than the work takes. */
+/* Lets @ns pass at the pace @slow.  The work must last at least that long. */
 void gpurt_pace_pass(struct gpurt_pace *p, u64 slow, u64 ns)
 {
 	u64 part;

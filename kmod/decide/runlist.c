@@ -158,7 +158,7 @@ static noinline void each(struct gpurt_sched_client *owner, void (*tell)(struct 
 		tell(client);
 }
 
-/* Called with the gate held.  The GPU is @from's no more but @to's (NULL: everyone's). */
+/* Called with the gate held.  The GPU passes from @from to @to (NULL: to all clients). */
 static void change_hands(struct gpurt_sched_client *from, struct gpurt_sched_client *to)
 {
 	if (from && likely(!from->group))

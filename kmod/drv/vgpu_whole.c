@@ -114,7 +114,7 @@ static struct vgpu_whole *make(u32 number)
 	return whole;
 }
 
-/* Whether the parameters can be obeyed.  The kernel's log says of one that cannot what is allowed. */
+/* Whether the parameters are valid.  For an invalid one the kernel's log says which values are allowed. */
 bool vgpu_whole_valid(void)
 {
 	u32 i;

@@ -188,7 +188,7 @@ static struct gpurt_opener *find(struct pid *tgid)
 	return by ? container_of(by, struct gpurt_opener, by) : NULL;
 }
 
-/* Called with openers_lock held.  Its process executes another program, or no descriptor is the opener's any more. */
+/* Called with openers_lock held.  Its process executes another program, or the opener has no descriptor left. */
 static void unlist(struct gpurt_opener *opener)
 {
 	if (opener->listed)
@@ -286,7 +286,7 @@ static void opener_free(struct rcu_head *rcu)
 	kfree(container_of(rcu, struct gpurt_opener, rcu));
 }
 
-/* Called when no descriptor is the opener's any more, hence when no probe finds it. */
+/* Called when the opener has no descriptor left, hence when no probe finds it. */
 static void opener_destroy(struct gpurt_opener *opener)
 {
 	gpurt_dep_wait(&exits_take_off);

@@ -52,9 +52,10 @@
  *	A process that may begin without asking (GPURT_ORDER_FREE) posts its outermost begin likewise, with
  *	GPURT_BEGIN_POST.  It has no `priority`; `raised` is the thread's own.  The host
  *	believes that as far as the process has the right to it, or the thread has it.  With GPURT_BEGIN_YIELD
- *	(GPURT_ORDER_YIELD) others are taken off a millisecond later, unless the segment ends before; at once after one
- *	that lasted longer.  A begin that is a call may have that flag, too: the process that may begin so, which is
- *	more urgent, may stay on.  Any other begin, and a GPURT_IOC_WAIT for the GPU, has all others taken off first.
+ *	(GPURT_ORDER_YIELD) the host takes others off a millisecond later, unless the segment ends before; after a
+ *	segment that lasted longer, it takes them off at once.  A begin by a call may have that flag, too: then the more
+ *	urgent process that may begin without asking may stay on.  Any other begin, and a GPURT_IOC_WAIT for the GPU,
+ *	has all others taken off first.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds.  GPURT_WAIT_GRANT: the caller holds the GPU.  GPURT_WAIT_WORK: the
@@ -362,13 +363,12 @@
  *			  those of the cgroup and the cgroups below it.  Later ones share it too.
  *			  GPURT_OVERRUN_DEMOTE makes clients best effort when the budget is used up,
  *			  until their segment ends.  Segments that begin before the period is over are
- *			  best effort as well.  So are more than GPURT_MAX_BUDGET_CLIENTS segments at
- *			  once, each until it ends.  Updates that the clients
- *			  cause count like ownership.  A client is under one budget: its process's, else that of the
- *			  nearest process above it, else that of the nearest cgroup.  EINVAL: more than the period, or
- *			  that is not GPURT_MIN_BUDGET_PERIOD_NS to GPURT_MAX_BUDGET_PERIOD_NS.  ESRCH: no such
- *			  process.  ENOBUFS: GPURT_MAX_RULES budgets exist.  EDQUOT: members of a group
- *			  would be under two.
+ *			  best effort as well.  If more than GPURT_MAX_BUDGET_CLIENTS segments are open at once, the
+ *			  further ones are best effort until they end.  Updates that the clients cause count like
+ *			  ownership.  A client is under one budget: its process's, else that of the nearest process
+ *			  above it, else that of the nearest cgroup.  EINVAL: more than the period, or that is not
+ *			  GPURT_MIN_BUDGET_PERIOD_NS to GPURT_MAX_BUDGET_PERIOD_NS.  ESRCH: no such process.  ENOBUFS:
+ *			  GPURT_MAX_RULES budgets exist.  EDQUOT: members of a group would be under two.
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
  *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.  ESRCH: PID is no

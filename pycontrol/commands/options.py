@@ -128,7 +128,7 @@ class Pid(click.IntRange):
     name = "process id"
 
 
-#: The kernel keeps so many letters of a process's name.
+#: The number of letters of a process's name that the kernel keeps.
 COMM = 15
 
 

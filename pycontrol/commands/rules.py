@@ -143,8 +143,8 @@ Examples:
   gpurt set budget 1234 --time 0ns        remove the budget
 
 Each process and each cgroup that is named has a budget of its own.  It also holds for processes that the process
-makes, and for cgroups below.  A process whose makers have ended is found no more: programs that you do not trust
-belong into a cgroup.
+makes, and for cgroups below.  gpurt cannot find a process whose makers have ended: put programs that you do not trust
+into a cgroup.
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such process, or longer than the period: nothing

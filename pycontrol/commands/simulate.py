@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: What is known of chains.
 READ = "chains: a sampled link takes the last job that had ended"
-#: So many jobs take about half a minute; more take minutes.
+#: The number of jobs that take about half a minute to simulate.
 MANY_JOBS = 10_000_000
 #: The most events of a run that is written as a trace, or priced.
 MOST_EVENTS = 1_000_000
@@ -143,13 +143,13 @@ def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy
 
 
 def _worst(subject: Subject, offsets: int) -> Simulation:
-    """The observations of so many runs.  Raises SimulationError."""
+    """The observations of ``offsets`` runs.  Raises SimulationError."""
     with render.progress(offsets, "simulating") as bar:
         return subject.worst_over_offsets(offsets, bar.reach)
 
 
 def _takes_long(taskset: Taskset, runs: int) -> list[str]:
-    """A remark before so many runs that they take minutes; none if they do not."""
+    """A remark if the runs will take minutes; else none."""
     horizon = default_horizon(taskset)
     jobs = sum(horizon // task.period for task in taskset)
     few = max(1, MANY_JOBS // max(10 * jobs, 1))

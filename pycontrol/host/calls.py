@@ -75,7 +75,7 @@ class Call:
         return self._waiter
 
     def forget(self) -> None:
-        """Nobody waits for its answer any more."""
+        """No caller waits for its answer."""
         if self._waiter:
             self._waiter.forget()
 

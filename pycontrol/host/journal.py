@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Lines about rare events, each with the time of day, for an operator who comes later.
 
-A line waits until nobody urgent does, as events do.  A stream that is full costs the line, not the host's time.
+The host writes a line, like events, when no urgent client waits.  If the stream is full, it drops the line and does not
+wait.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import time
 from collections import OrderedDict, deque
 from datetime import datetime
 
-#: The same words are written no nearer than this, seconds.
+#: The shortest time between two lines with the same words, seconds.
 APART_S = 10
 #: Lines that a user may cause at once, of what went wrong and of the rest, then one each APART_S; what is kept of each.
 SHARE, MOST = 64, 256
-#: The user of what the host itself does.
+#: The user that stands for the host's own actions.
 HOST = -1
-#: A pipe that can be written takes so many bytes at once.
+#: The bytes that a writable pipe takes at once.
 LONGEST = select.PIPE_BUF
 
 

@@ -436,7 +436,7 @@ class Host:
             self.expel(client, OSError(-result, f"cannot join its group: {os.strerror(-result)}"))
 
     def expel(self, client: GpuClient, error: Exception) -> None:
-        """A client goes: the host does not know any more what decides about its process."""
+        """A client goes: the host no longer knows what decides about its process."""
         connection = self._of.get(client)
         if connection:
             self.journal.note(f"dropped client {connection.id}: {error}", connection.peer.uid)

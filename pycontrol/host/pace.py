@@ -2,14 +2,14 @@
 """How much of the time the user-space host works for those that are not urgent.
 
 Linux stops all SCHED_FIFO threads of a CPU for 50 ms of each second in which they took 950 ms of it
-(sched_rt_runtime_us).  Without a pace any user who keeps the host busy would have an urgent client wait for so long.
+(sched_rt_runtime_us).  Without a pace any user who keeps the host busy could make an urgent client wait for that long.
 """
 
 from __future__ import annotations
 
 import os
 
-#: It rests when it has worked for so long within so much time, ns, and then in the same proportion.
+#: The host rests after WORK ns of work within WINDOW ns, and from then on in the same proportion.
 WORK, WINDOW = 8_000_000, 10_000_000
 
 

@@ -21,7 +21,7 @@ from pycontrol.machine import procs
 if TYPE_CHECKING:
     from pycontrol.host.gpu import Gpu, GpuClient, Owner
 
-#: So many threads are looked at before others have their turn, by two files each, and the time until the next ones, ns.
+#: The number of threads to look at in one go, by two files each, and the rest until the next ones, ns.
 SOME, REST = READS // 2, 1_000_000
 
 

@@ -106,7 +106,7 @@ def may_raise() -> bool:
 
 @dataclass(eq=False)
 class HostThread:
-    """A thread of a process, and what it is raised to."""
+    """A thread of a process, and the priority that it is raised to."""
 
     pid: int
     tid: int
@@ -126,7 +126,7 @@ class HostThread:
         return self.own_now() if self.alive() else NONE
 
     def own_now(self) -> Scheduling:
-        """The same of a thread that makes a call."""
+        """As own(), for a thread that is making a call."""
         try:
             now = scheduling(self.tid)
         except OSError:
@@ -134,7 +134,8 @@ class HostThread:
         return self.saved if self.saved and now == self.raised else now
 
     def want(self, who: Hashable, cpu: int) -> None:
-        """Raises it to a CPU priority on behalf of `who`, or lowers it (0).  The highest of several counts."""
+        """Raises the thread to a CPU priority on behalf of `who`, or withdraws that (0).  The highest wanted priority
+        holds."""
         if cpu:
             self.wanted[who] = cpu
         else:

@@ -54,7 +54,8 @@ class Layout:
 
 
 def alike(shape: Shape, policy: int, count: int, units: tuple[int, ...] = (), cross: int = 1000) -> Layout:
-    """So many virtual GPUs of one kind; with ``units``, so many in turn are partitions of one GPU, with those units."""
+    """``count`` virtual GPUs of one kind; with ``units``, each group of len(units) is one GPU's partitions with those
+    units."""
     shapes = tuple(replace(shape, units=units[index % len(units)]) if units else shape for index in range(count))
     return Layout(shapes, (policy,) * count, len(units), cross)
 
@@ -62,7 +63,7 @@ def alike(shape: Shape, policy: int, count: int, units: tuple[int, ...] = (), cr
 def of_taskset(taskset: Taskset, policy: int) -> Layout:
     """The virtual GPUs that a taskset's tasks use, in the order of its partitions.  What updates take leaves some time.
 
-    ``policy``: of those whose partition states none.  Raises UsageError for too many partitions, or a factor too large.
+    ``policy``: for partitions that state no policy.  Raises UsageError for too many partitions, or a factor too large.
     """
     platform, parts = taskset.platform, taskset.parts
     if len(parts) > lib.GPURT_MAX_GPUS:

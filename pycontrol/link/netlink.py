@@ -232,7 +232,7 @@ class SocketTransport:
     family = SOCKET_FAMILY
 
     def __init__(self, path: str, patience: float = HOST_PATIENCE_S) -> None:
-        """Connects; a host that is stopped, and has many waiting already, takes no more.
+        """Connects; a stopped host with many waiting connections accepts no further ones.
 
         Raises:
             DeviceError: no host listens there, or takes the connection within `patience` seconds, or this process may

@@ -14,7 +14,7 @@ from gpurt.text import visible
 from pycontrol.link.control import EventRecord
 from pycontrol.machine import procs
 
-#: So many clients are remembered.
+#: The most clients that are remembered.
 MAX_CLIENTS_KNOWN = 10_000
 
 

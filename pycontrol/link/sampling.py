@@ -11,7 +11,7 @@ from typing import TypeAlias
 from gpurt.enums import Image, State
 from pycontrol.link.control import ClientInfo, Control, GpuStatus
 
-#: So many looks an interval say who shares a GPU that nobody owns, and the least time between two of them, s.
+#: The looks in an interval that find the clients that share a GPU without an owner, and their shortest distance, s.
 LOOKS, APART = 20, 0.05
 
 

@@ -17,7 +17,7 @@ from pycontrol.machine import procs
 if TYPE_CHECKING:
     from pycontrol.link.control import ClientInfo, GpuStatus
 
-#: Each of so many threads, and each of so many clients that wait, is named.
+#: The most threads, and the most waiting clients, that are named.
 MAX_NAMED = 8
 
 

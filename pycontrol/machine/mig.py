@@ -17,7 +17,7 @@ from gpurt.text import visible
 from gpurt.types import CData
 from pycontrol.machine.power.nvml import EXTRA, nvml_text
 
-#: No profile of a GPU has more placements, and no GPU so many slices or SMs: an answer above it is none.
+#: The most placements, slices or SMs that a GPU can have: a larger answer is invalid.
 MAX_COUNT_OF_MIG = 4096
 
 

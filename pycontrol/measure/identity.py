@@ -64,7 +64,7 @@ def _shown(value: object) -> str:
 class Contents:
     """The contents of the program's file, its co-runner's, and files that they are given.
 
-    ``program``: the program's own.  ``outputs``: those that a run changed or made, so that the program writes them.
+    ``program``: the program's own.  ``outputs``: the files that a run changed or made; the program writes them.
 
     Raises:
         FileError: on creation, a file cannot be read.
@@ -81,9 +81,9 @@ class Contents:
         self.hashes = {path: _hash(path) for path in self._stamps}
 
     def compare(self, before: Mapping[str, str], outputs: Sequence[str], cut_off: Planned | None = None) -> str:
-        """The file that has another content than it had, in words; empty if none.
+        """A sentence about a file whose content has changed; empty if none has.
 
-        ``cut_off``: the run during which everything ended.  A file of its command that was not there before is its.
+        ``cut_off``: the run that was interrupted.  It made each file of its command that did not exist before.
         """
         self.outputs |= set(outputs)
         if cut_off:
@@ -94,12 +94,13 @@ class Contents:
         return ""
 
     def check(self) -> None:
-        """To be called before and after a run.  Raises RuntimeFailure: a file has changed that is no output."""
+        """Called before and after a run.  Raises RuntimeFailure: a file that is no output has changed."""
         for path in self._changed():
             raise _changed(path)
 
     def after(self, run: Planned) -> list[str]:
-        """To be called after a run, also one that failed: the files that it has written, which are outputs now."""
+        """Called after each run, failed or not: the files that the run has written, which count as outputs from now
+        on."""
         made = [path for path in self._named(run) if path not in self._stamps and path not in self.outputs]
         written = [path for path in (*self._changed(), *made) if path not in self.program]
         self.outputs |= set(written)

@@ -35,7 +35,7 @@ PRIORITY = 98
 SEGMENTS = 1_000
 #: How often a program is taken off and put back.
 SWITCH_ROUNDS = 20
-#: nvgpu's watchdog kills what makes no progress for so long, s (defect 16).
+#: How long the program stays off, s: nvgpu's watchdog kills work that makes no progress for this long (defect 16).
 OFF_FOR = 6.0
 #: How long a program may print what it did before it was taken off, s.
 DRAIN = 0.5

@@ -16,7 +16,7 @@ from pycontrol.link.control import EventRecord
 from pycontrol.observe.trace.trace import merge
 
 Interval = tuple[int, int]
-#: A segment or job that is cut off at so many times the longest that ended is no ordinary one with bad luck.
+#: A segment or job that is cut off at this multiple of the longest that ended did not just have bad luck.
 HANGS = 2
 #: The events of a client's segments, in order of time.
 STEPS = frozenset((EventKind.BEGIN, EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT, EventKind.END))

@@ -27,7 +27,7 @@ def end_shown() -> None:
 
 
 class Progress:
-    """So many steps of something; ``pos`` of ``length`` are done.  A context, in which ``update`` counts steps.
+    """The progress of a work: ``pos`` of ``length`` steps are done.  A context, in which ``update`` counts steps.
 
     ``length``: 0 where it is not known.
     ``shown``: whether anything is said at all.
@@ -67,7 +67,7 @@ class Progress:
                 self.drawn.remove(self)
 
     def update(self, steps: int) -> None:
-        """So many more steps are done."""
+        """Counts more steps as done."""
         self.pos += steps
         now = time.monotonic()
         if not self.shown or now - self._began < PATIENCE:
@@ -79,7 +79,7 @@ class Progress:
             click.echo(f"{self.label}: {self.pos} of {self.length}", err=True)
 
     def reach(self, done: int) -> None:
-        """So many steps are done, with those before."""
+        """Sets how many steps are done in all."""
         self.update(done - self.pos)
 
     def _draw(self) -> None:

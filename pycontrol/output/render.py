@@ -111,7 +111,7 @@ def note(*notes: str, as_json: bool) -> None:
         say(f"note: {visible(one)}", err=True)
 
 
-#: So many notes of one kind are printed; of more, what the first of them are about.
+#: The most notes of one kind that are printed in full; if there are more, the subjects of the first ones.
 MAX_NOTES_OF_A_KIND = 3
 #: Verdicts in documents, and their words for yes and no.
 VERDICTS = {"schedulable": ("schedulable", "NOT PROVED"), "in_time": ("every job was in time", "NOT IN TIME")}
@@ -134,7 +134,7 @@ def _fold(said: str, alike: Sequence[str]) -> str:
 
 
 def _last(data: DocumentView, text: str) -> str:
-    """The verdict, to be said again below a text that is higher than the terminal; empty where it can be seen."""
+    """The verdict, to be repeated below a text that is higher than the terminal; empty if the text fits."""
     key = next((one for one in VERDICTS if one in data), None)
     if key is None or not is_terminal(sys.stdout) or text.count("\n") + 2 < shutil.get_terminal_size().lines:
         return ""
@@ -196,7 +196,7 @@ def plain(value: Any) -> Any:
 
 
 def progress(total: int, label: str) -> Progress:
-    """So many steps; what it says is on stderr (pycontrol/output/progress.py)."""
+    """Shows the progress of a work on stderr (pycontrol/output/progress.py)."""
     wanted = _said(PROGRESS)
     return Progress(total, label, shown=not quiet() if wanted is None else bool(wanted))
 

@@ -79,7 +79,7 @@ class copy:  # noqa: N801  (reads as a statement)
         """Between two chunks: lets more urgent copies come first.
 
         Raises:
-            OSError: ETIMEDOUT, EINTR; the bus is not this copy's any more then, nor at the end of the block.
+            OSError: ETIMEDOUT, EINTR; then this copy no longer has the bus, not even at the end of the block.
         """
         if self._open:
             status = lib.gpurt_copy_next(handle_of(self._client), self._timeout)

@@ -213,7 +213,7 @@ struct gpurt_periodic {
 	uint64_t job;			/* number of the last job, from 0 */
 	uint64_t release_ns;		/* of that job */
 	uint64_t jobs;			/* how many have begun */
-	uint64_t behind;		/* of these, how many were released before the one before had ended */
+	uint64_t behind;		/* of these, how many were released before the previous job had ended */
 	uint64_t jitter_max_ns;		/* of the others, the time from release to wake-up */
 	uint64_t jitter_sum_ns;
 	uint32_t open;			/* the library's own */

@@ -17,7 +17,7 @@ inline void check(int err, const char *what)
 		throw std::system_error(-err, std::generic_category(), what);
 }
 
-// Whether a host knows what has begun with this result.  False: there is none, and no client was given.
+// Whether a host knows of the begun segment or job.  False: there is no host, and the caller gave no client.
 inline bool begun(int err, const ::gpurt_handle *handle, const char *what)
 {
 	if (err == -ENODEV && !handle)

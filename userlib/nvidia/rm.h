@@ -207,8 +207,8 @@ _Static_assert(offsetof(struct rm_disable_channels, event) == 16, "as the driver
  * Statuses: nvstatuscodes.h, as far as these controls can return them.  The probe's reports take their names from
  * here (userlib/probe/summary.py), so each stays on a line of its own.
  *
- * Parameters of another size: INVALID_PARAM_STRUCT (rs_resource.c), but INVALID_ARGUMENT from 535.161.07 and from
- * 550.40.53 on, where rmapi/control.c compares first.  The releases of 545 are of the former kind.
+ * If the parameters have another size, a driver returns INVALID_PARAM_STRUCT (rs_resource.c).  Drivers from 535.161.07
+ * and from 550.40.53 on return INVALID_ARGUMENT, since rmapi/control.c compares first; those of 545 do not.
  */
 #define RM_STATUS_OK				0x00
 #define RM_STATUS_GPU_IS_LOST			0x0f

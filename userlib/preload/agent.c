@@ -220,8 +220,8 @@ struct report {
 
 /*
  * Tells the host how many TSGs there are, and carries out the order that the host answers with.  A call for others is left
- * to the agent's thread.  Another agent's call may be for other channels than these.  So it is not relied upon here: the
- * set that the order is for is none that there is.
+ * to the agent's thread.  Another agent's call may be for other channels than these.  So the agent does not rely on
+ * that call: the order's set no longer exists.
  */
 static int declare(struct board *b, const struct report *r)
 {

@@ -56,7 +56,7 @@ void board_doubt(struct board *b);
  * them it is known whether it is on.
  */
 bool board_taken(struct board *b, bool on);
-/* Called with the lock held.  Another process's agent may know channels that are not those any more. */
+/* Called with the lock held.  Another process's agent may know channels that have since changed. */
 void board_change(struct board *b);
 /* Called with the lock held.  The channels that another process's agent can switch, all or none. */
 void board_channels(struct board *b, struct gpurt_channels *channels);

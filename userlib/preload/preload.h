@@ -143,17 +143,17 @@ void preload_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool preload_flag(const char *variable);
 
 /*
- * process.c: around what holds a lock.  A thread is not cancelled in there, and the functions of libc that its signal
- * handlers call are the real ones only.
+ * process.c: called around code that holds a lock.  There a thread is not cancelled, and its signal handlers call
+ * libc's real functions only.
  */
 void preload_enter(void);
 void preload_leave(void);
-/* Whether this thread is in there: the caller is a signal handler, or the library itself. */
+/* Whether this thread is in such code: the caller is a signal handler, or the library itself. */
 bool preload_entered(void);
 bool preload_own_process(void);
 /* Called once, before any of these. */
 void process_begins(void);
-/* The program is about to forbid itself system calls; whether it has said so. */
+/* process_seals(): the program is about to forbid itself system calls.  process_sealed(): whether that was called. */
 void process_seals(void);
 bool process_sealed(void);
 

@@ -3,9 +3,10 @@
  * Automatic segments.  A segment begins with the first work after idle and ends when the program has waited for
  * everything that it launched on that GPU.
  *
- * Every launch gets the next number of one count.  Each stream is done up to some number.  A stream is idle if its last
- * launch is not above that number, and none is under way.  A launch is under way from before the real call until after
- * it, and gets another number then.  So a wait of another thread that may have missed the work does not end it.
+ * One counter numbers every launch.  Each stream has a number up to which its launches are known to be done.  A stream
+ * is idle if its last launch has at most that number and no launch is under way.  A launch is under way from before the
+ * real call until after it, and gets a new number then.  So a wait by another thread that may have missed the work does
+ * not end the segment.
  *
  * A wait for a stream or an event can prove that work of other streams is done as well.  Its proof is the cover: pairs
  * of a stream and a number.  The legacy default stream is ordered after all blocking streams of its context, and they

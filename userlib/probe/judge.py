@@ -54,12 +54,13 @@ class Findings:
         return [one for one in self.of("turns", scene="turns") if one["executed_ns"]["count"] >= LEAST_TURNS]
 
     def theta_ns(self) -> float | None:
-        """The longest switch.  Between two turns of one process are two switches and the other one's slice."""
+        """The longest switch.  The gap between two turns of one process contains two switches and the other process's
+        slice."""
         each = [(one["gap_ns"]["max"] - 1000 * one["slice_us"]) / 2 for one in self.turns()]
         return max(each, default=None)
 
     def alone_ns(self, key: str) -> int | None:
-        """A short kernel's response time beside nothing."""
+        """A short kernel's response time with nothing else on the GPU."""
         found = [one["ns"] for one in self.of("delay", scene="no others") if one["ns"]["count"]]
         return int(found[0][key]) if found else None
 
@@ -77,7 +78,7 @@ def judged_turns(found: Findings) -> Iterator[Record]:
 
 
 def uncut(found: Findings, name: str, scene: str, least_calls: int = 0) -> Record:
-    """A long kernel had no gaps, while others made so many calls."""
+    """Judges whether a long kernel had no gaps while others made at least ``least_calls`` calls."""
     ran = [
         one for one in found.of("turns", scene=scene)
         if one["calls"] >= least_calls and (one["wall_ns"] >= LEAST_WALL_NS or one["gap_ns"]["count"])

@@ -241,7 +241,7 @@ static u64 finish_of(const struct work *w, u32 gpu, u32 units)
 	return place(w->t, w->job->task, gpu, units, w->now).finish;
 }
 
-/* The outcome if the job gets just so many units of the GPU now. */
+/* The outcome if the job gets exactly @units units of the GPU now. */
 struct choice sbeet_exactly(struct work *w, u32 gpu, u32 units)
 {
 	u64 finish = finish_of(w, gpu, units);

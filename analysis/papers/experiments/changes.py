@@ -20,8 +20,8 @@ CHANGE_KEYS = (*(one.name for one in fields(Parameters) if one.name != "overlap"
 def changed_experiment(experiment: Schedulability, changes: Sequence[str]) -> Schedulability:
     """The experiment with each KEY=VALUE, which its name and its title say.
 
-    A range is LOW..HIGH, or one value for both.  Raises ValueError for a key that there is not, or that the experiment
-    varies or leaves unused, and for a wrong value.
+    A range is LOW..HIGH, or one value for both.  Raises ValueError for a wrong value, and for a key that is unknown or
+    that the experiment varies or does not use.
     """
     given = dict(map(_split, changes))
     made = experiment

@@ -40,7 +40,7 @@ def produce(
 
     Raises:
         OSError: a file cannot be written.
-        SimulationError: so many samples cannot be simulated.
+        SimulationError: the number of samples is too large to simulate.
     """
     start = time.monotonic_ns()
     folder.mkdir(parents=True, exist_ok=True)

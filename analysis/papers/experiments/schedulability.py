@@ -33,7 +33,7 @@ class Curve:
     """A test of the registry under the label that a figure gives it.
 
     ``costs``: alpha and theta, ns, to compare tests under the same costs; None: those that the papers charge the test.
-    ``observed``: not the test, but whether simulation sees no miss, with segments that last so long.
+    ``observed``: decides by simulation whether no job misses, with segments of this length, not by the test.
     """
 
     label: str

@@ -149,7 +149,7 @@ def _repeat(
 
 
 def _finish(program: Program, noted: Event) -> None:
-    """Lets a program end that is measured no more."""
+    """Lets a program end whose measurement is over."""
     while not program.wait(0.1):
         if noted.is_set():
             program.stop()

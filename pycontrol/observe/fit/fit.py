@@ -40,7 +40,7 @@ QUESTIONS = (
     described_objection, policies, begins, noticing, costs, boosted_objections, partitions, failures, clocks, machine,
     client_objections, groups,
 )  # fmt: skip
-#: So many updates a host must have timed before their maximum, with the margin, counts as alpha.
+#: The number of updates that a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000
 #: The share that is added to the longest update that was seen, unless the user states another.
 MARGIN = Fraction(1, 5)

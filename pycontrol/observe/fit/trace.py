@@ -24,7 +24,7 @@ _Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
 def joined_looks(before: Host, after: Host) -> Host:
     """Two looks at a host as one: the clients of both, the later status of each GPU, and what was wrong at either time.
 
-    ``policy`` is one that a GPU had before and has no more.
+    ``policy`` is one that a GPU had before and no longer has.
     """
     late = {one.gpu: one.late for one in before.gpus}
     had = {one.gpu: one.policy.word for one in before.gpus}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
-#: Below so many entries none is thrown away before its time.
+#: With fewer entries than this, none is thrown away early.
 MIN_ENTRIES_SWEPT = 1024
 
 

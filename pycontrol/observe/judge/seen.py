@@ -66,7 +66,7 @@ class OpenJob:
 
 @dataclass
 class Held:
-    """A segment: since when its client waits for the GPU or owns it (None: not now), and how long it has owned it.
+    """A segment: since when its client has waited for the GPU or owned it (None: neither now), and for how long in all.
 
     ``place``: its index in its job, from 0; -1: unknown, as the job is.  ``told``: whether it was reported as too long.
     """

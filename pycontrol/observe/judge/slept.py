@@ -11,7 +11,7 @@ from gpurt.units import exact_ms
 from pycontrol.observe.judge.finding import Log, What
 from pycontrol.observe.judge.seen import OpenJob
 
-#: So many jobs in a row whose thread slept are no preemptions.
+#: If the thread slept in this many jobs in a row, these were no preemptions.
 JOBS_IN_A_ROW = 10
 #: What marks and clocks take themselves says nothing, ns.
 LEAST_SLEPT_NS = 200_000

@@ -10,7 +10,7 @@ from analysis.traces.trace import Event
 from gpurt.text import visible
 from pycontrol.observe.judge.finding import Log, What
 
-#: So many names are reported one by one; all others share one report.
+#: The most names that are reported one by one; all others share one report.
 MAX_STRANGERS = 1000
 
 

@@ -12,7 +12,7 @@ from gpurt.types import Document
 from pycontrol.machine.placement import FIFO, UNFOLDED
 from pycontrol.observe.judge.check import meant
 
-#: Response times are counted in so many intervals of equal length.
+#: The number of equal intervals in which response times are counted.
 BINS = 48
 
 

@@ -14,7 +14,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-#: A scraper that neither sends nor takes anything for so long is given up, seconds.
+#: The time after which a scraper that neither sends nor reads is disconnected, seconds.
 SCRAPE_PATIENCE_S = 10.0
 #: The oldest of more connections than this is closed: it is a stuck one, for a scrape takes milliseconds.
 MAX_CONNECTIONS = 32

@@ -113,7 +113,7 @@ class Watcher:
         return [*found, *self._check_sleep(over), *self._advance(over + EVENT_PATIENCE_NS), *self._look()]
 
     def _find_present(self) -> None:
-        """Clients that are there may be inside jobs, whose beginnings no event tells any more."""
+        """Present clients may be inside jobs whose begins came before the first event."""
         file, clients, now = self.judge.file, self.asks.clients(), time.monotonic_ns()
         longest = max((task.period + task.deadline for task in file.taskset), default=0)
         names = [f"{client.comm}-{client.pid}" if client.pid else "" for client in clients]
