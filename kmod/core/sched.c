@@ -83,7 +83,9 @@ static u64 lock_end(const struct gpurt_sched *s)
 {
 	const struct gpurt_sched_client *c = s->runner;
 
-	return c && s->lock_bound && locking(s) && !c->level && !c->demoted ? s->runner_since + s->lock_bound : U64_MAX;
+	if (!c || !s->lock_bound || !locking(s) || !c->depth || c->level || c->demoted)
+		return U64_MAX;
+	return s->runner_since + s->lock_bound;
 }
 
 static void arm(struct gpurt_sched *s)

@@ -54,6 +54,18 @@ def test_best_effort_does_not_hold_a_lock_for_ever(policy: int) -> None:
     assert (core.only, core.sched.deadline) == (0, 210)
 
 
+@pytest.mark.parametrize("policy", [lib.GPURT_POLICY_LOCK_PRIORITY, lib.GPURT_POLICY_LOCK_FIFO])
+def test_a_segment_that_asks_for_a_priority_may_hold_a_lock_until_its_end(policy: int) -> None:
+    """At its end, too: its priority goes with it, and the client is best effort when the next owner is chosen."""
+    core = Core()
+    core.sched.lock_bound = 100
+    lib.gpurt_set_policy(core.sched, policy, 0)
+    urgent = core.add()
+    lib.gpurt_begin(core.sched, urgent, 0, 50, 7)
+    lib.gpurt_end(core.sched, urgent, 500)
+    assert (urgent.demoted, urgent.overruns) == (lib.GPURT_NOT_DEMOTED, 0)
+
+
 def test_a_waiting_client_gets_events_when_its_exemption_begins_and_ends() -> None:
     """A blocked GPURT_BEGIN_WAIT sleeps until an event says that its client holds the GPU."""
     core, (waiting, _) = begin_all(SEGMENT, 1, 9)
