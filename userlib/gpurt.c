@@ -87,7 +87,7 @@ static int call(struct gpurt_handle *h, uint32_t code, void *argument, enum gpur
 	return err;
 }
 
-/* The GPU that the environment names: 0 if it names none, -EINVAL if that is no number of one. */
+/* The GPU that the environment names: 0 if it names none, -EINVAL if the value is not a GPU's number. */
 static int environment_gpu(uint32_t *gpu)
 {
 	const char *text = getenv("GPURT_GPU");

@@ -23,13 +23,13 @@ class Elsewhere:
 
 
 def of_test(test: Test, taskset: Taskset) -> Elsewhere | None:
-    """The system that the test is about, where it is not the file's; None where it is."""
+    """The system that the test is about, if it differs from the file's; else None."""
     how = unlike_the_file(test, taskset)
     return Elsewhere(test.name, how, ", ".join(_cures(test, taskset))) if how else None
 
 
 def named_elsewhere(results: Sequence[tuple[Test, Result]], taskset: Taskset) -> tuple[str, list[Elsewhere]]:
-    """Why none of these results proves that the file's system holds, and where some of them do; empty if one does."""
+    """Why none of these results proves the file's system (empty if one does), and the other systems that some prove."""
     reasons: list[str] = []
     others: list[Elsewhere] = []
     for test, result in results:
@@ -73,6 +73,6 @@ def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
 
 
 def _plans(taskset: Taskset) -> Iterator[str]:
-    """The plan that writes it into the file, unless there is none of such files."""
+    """The plan command that writes the statement into the file, unless plans refuse such files."""
     if not taskset.forks:
         yield "or gpurt plan modes --write"

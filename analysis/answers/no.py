@@ -25,16 +25,16 @@ from gpurt.units import exact_ms
 
 #: The number of simulated runs, and the most jobs of each.
 RUNS, MOST_JOBS = 50, 20_000
-#: Fewer runs are simulated of large tasksets: a job takes as long as there are tasks.
+#: Large tasksets are simulated in fewer runs: the time for a job grows with the number of tasks.
 MAX_STEPS_SIMULATED = 4_000_000
-#: A thread of its own is looked for where one serves so many tasks: each needs two verdicts.
+#: The most tasks of a thread for which the search tries a thread of its own: each needs two verdicts.
 MOST_SERVED = 8
 
 
 def missed(taskset: Taskset, result: Result) -> list[str]:
-    """The tasks without a bound that miss a deadline in a simulated schedule; none proves nothing.
+    """The tasks without a bound that miss a deadline in a simulated schedule; an empty list proves nothing.
 
-    Nothing is simulated of partitions with policies of their own, and of what would take long.
+    Partitions with policies of their own, and tasksets whose simulation would take long, are not simulated.
     """
     policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
     horizon = default_horizon(taskset)
@@ -52,7 +52,8 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
 
 
 def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """The commands that would help where the test fails, each with what it does or found; none that answers no."""
+    """The commands that would help where the test fails, each with what it does or found; only those that answer
+    yes."""
     if not taskset.forks:  # the others refuse workers
         if test.assignable and not test.assigns and _assignable(test, taskset):
             yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"

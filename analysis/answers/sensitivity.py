@@ -100,7 +100,7 @@ def own_times(taskset: Taskset) -> list[tuple[str, Grows, int]]:
 
 
 def margin_steps(taskset: Taskset, clocks: int) -> int:
-    """The steps of `margins` and of `epsilon_budgets` for so many machines, of which their ``tick`` is told."""
+    """How many steps `time_margins` and `epsilon_budgets` for ``clocks`` machines report to their ``tick``."""
     searches = len(own_times(taskset)) + bool(taskset.platform.epsilon) + 1
     return searches * steps(int(UNLIMITED * FACTOR_STEPS)) + clocks * steps(_longest(taskset))
 

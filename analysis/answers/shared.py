@@ -20,7 +20,7 @@ NO_SWITCHES = "theta is missing in [platform]: context switches cost nothing her
 
 
 def in_mode(taskset: Taskset, mode: Waiting | None) -> Taskset:
-    """The taskset whose tasks all wait so; None: as it is.  Forms stay as far as they are right for the mode."""
+    """The taskset with all tasks in that mode; None: unchanged.  Forms stay as far as they are right for the mode."""
     return replace(taskset, tasks=tuple(replace(task, waiting=mode) for task in taskset)) if mode else taskset
 
 

@@ -18,7 +18,7 @@ from gpurt._gpurt import ffi, lib
 #: Each task's waiting mode by its name.
 Modes: TypeAlias = Mapping[str, Waiting]
 #: How good a combination is: whether it is schedulable, then its slacks, the least first; or how few bounds it lacks.
-#: All of them times one number, which makes them whole.
+#: The slacks are multiplied by one number that makes them integers.
 Merit: TypeAlias = tuple[bool, list[int]]
 
 

@@ -43,7 +43,7 @@ def with_random_chains(taskset: Taskset, rng: random.Random, *, triggers: bool =
 
 
 def _released(names: Sequence[str], rng: random.Random) -> dict[str, tuple[str, ...]]:
-    """By task one or two of those before it, which begin with the same one."""
+    """By task, one or two earlier tasks that release it; both have the same first task."""
     found: dict[str, tuple[str, ...]] = {}
     for at, name in enumerate(names[1:], 1):
         if rng.random() < 0.6:
@@ -84,7 +84,7 @@ def _paths(
 
 
 def _with_periods(taskset: Taskset, released: Mapping[str, Sequence[str]], rng: random.Random) -> Taskset:
-    """Tasks that others release have the period of the first, and the others come again within some time."""
+    """Gives tasks that others release the period of the first task, and all others a longest distance of arrivals."""
     known = {t.name: t for t in taskset}
     parents = {name: fork.task for fork in taskset.forks for name in fork.workers}
     chained = {name for one in taskset.chains for name in one.tasks}

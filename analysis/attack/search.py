@@ -120,8 +120,8 @@ def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
 def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = USUAL) -> Outcome:
     """Attacks the test's bounds of one taskset.  If a task has no bound, the test promises nothing: no attack.
 
-    Except of threads: what one says of a task holds beside others that are late.  Where segments begin by yield it is a
-    violation, too, if a job never ends, also one of best effort.
+    Tests of threads are an exception: their bound of a task holds even if others are late.  Where segments begin by
+    yield, a job that never ends is a violation, too, even a best-effort job.
     """
     taskset = prioritised(test, taskset)
     result = test.run(taskset)

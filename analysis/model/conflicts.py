@@ -11,7 +11,7 @@ from analysis.model import CpuSegment, GpuSegment, Intensity, Kernel, Segment, S
 from analysis.model.fold import units_of
 from analysis.model.policy import POLICIES
 
-#: Why ``under`` does not know times.
+#: The reason why ``under`` cannot give times.
 UNKNOWN_TIMES = (
     "under policy timesliced best effort slows tasks down, and what that makes of kernels and copies is not known"
 )
@@ -21,8 +21,8 @@ class Neighbours:
     """The numbers of tasks that use the GPU and execute beside others, by intensity: on the same units, and on all.
 
     Best-effort work stands still while a real-time task owns its partition, unless the policy is `timesliced`.  It goes
-    on in other partitions.  Nobody has to say of which intensity it is: it counts as any.  Where it is in no partition
-    it may use each.
+    on in other partitions.  A file need not state its intensity: it counts as any.  Without a partition it may use
+    every partition.
     """
 
     def __init__(self, taskset: Taskset) -> None:

@@ -99,7 +99,7 @@ class Kernel:
         return cls(spans[0], times=spans, counts=tuple(units for units, _ in table))
 
     def changed(self, change: Callable[[int], int]) -> Kernel:
-        """A table with each time, best cases too, as ``change`` makes it."""
+        """A table in which ``change`` has changed each time, also the best cases."""
         times = tuple(Span(change(span.worst), change(span.best)) for span in self.times)
         return replace(self, work=times[0], times=times)
 
@@ -110,12 +110,12 @@ class Kernel:
 
     @property
     def one_size(self) -> bool:
-        """Whether its time is known as measured on one number of units only."""
+        """Whether its time was measured on one number of units only."""
         return len(self.times) == 1
 
     @property
     def semi_linear(self) -> tuple[int, int] | None:
-        """Parallel and serial, ns, if its time is what ``linear`` makes of two whole numbers."""
+        """Parallel and serial part, ns, if ``linear`` can make this kernel from two whole numbers."""
         parallel, odd = divmod(self.work.worst - self.overhead, 2)
         plain = not self.times and not odd and self.interleave == WHOLE and not self.block
         return (parallel, self.overhead) if plain else None

@@ -44,7 +44,7 @@ class Chain:
 
 
 def releases(chains: Iterable[Chain]) -> dict[str, tuple[str, ...]]:
-    """By task that ends of jobs release: the tasks whose jobs of its job's number must all be over."""
+    """For each triggered task: the tasks whose jobs with the same number must all end before its job is released."""
     found: dict[str, dict[str, None]] = {}
     for chain in chains:
         for producer, consumer in pairwise(chain.tasks):

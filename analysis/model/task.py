@@ -74,8 +74,8 @@ class GpuSegment:
     then their time where the task has all units to itself.  Analyses of a GPU that is shared in time look at ``pure``
     only, those of partitioned units (analysis/rtgpu) at ``parts``.
 
-    ``scaling``: G^e by compute units, without conflicts; ``pure`` is then what it is where the task executes.  None: it
-    is known for one size only.
+    ``scaling``: G^e by compute units, without conflicts; ``pure`` is then G^e on the task's own units.  None: G^e is
+    known for one size only.
 
     ``ready``: how often its group becomes ready on the GPU at most, hence once where no gap is in G^e; None: not known.
     """
@@ -114,7 +114,8 @@ class Task:
     ``max_period``: the longest distance of two arrivals, ns: the period where releases are periodic; None: a sporadic
     task may be silent for ever.
     ``apart``: how far apart two releases are at least, whatever the jitter, ns.
-    ``process``: the one of which its thread and those of other tasks are threads.  None: its thread has its own.
+    ``process``: the process that its thread shares with other tasks' threads.  None: the thread has a process of its
+    own.
     """
 
     name: str
@@ -206,7 +207,7 @@ class Task:
         return self.priority == 0
 
     def form_in(self, waiting: Waiting) -> Form:
-        """Its form if it waits so: the one that it states, unless that is wrong for the mode."""
+        """Its form if it waits like that: the form that it states, unless the mode does not allow it."""
         return self.form if self.form is not None and self.form in waiting.forms else waiting.forms[0]
 
     @property

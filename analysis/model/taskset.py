@@ -18,8 +18,9 @@ from analysis.model.task import Task
 class Taskset:
     """A platform and its tasks, in the order of the file.
 
-    ``partitions``: those that tasks share.  ``chains``: of tasks.  ``resources``: that tasks hold on CPUs.  ``forks``:
-    of tasks with workers.  ``assumed``: what the file does not say, although a yes may be wrong for it.
+    ``partitions``: those that tasks share.  ``chains``: chains of tasks.  ``resources``: those that tasks hold on CPUs.
+    ``forks``: one for each task with workers.  ``assumed``: facts that the file leaves out and that can make a yes
+    wrong.
     """
 
     platform: Platform
@@ -93,7 +94,7 @@ class Taskset:
 
     @cached_property
     def forked(self) -> dict[str, Fork]:
-        """By task that has workers, or is one: its fork."""
+        """The fork of each task that has workers or is a worker, by task."""
         return {name: fork for fork in self.forks for name in fork.members}
 
     @cached_property

@@ -121,7 +121,7 @@ static bool start_one(struct dispatch *d, u32 engine)
 	return false;
 }
 
-/* Has each ACE deal blocks until the engine whose turn it is still has the one before. */
+/* Each ACE deals blocks until the engine whose turn it is has not yet taken its previous block. */
 static bool stage(struct dispatch *d)
 {
 	bool any = false;

@@ -93,9 +93,15 @@ enum rta_charges {
 
 /* Functions of a formula that looks at single segments. */
 struct rta_segmented {
-	/* From the rows of a job, which have just been pushed, to those of a job up to the end of its last GPU segment. */
+	/*
+	 * Changes the rows of a whole job, pushed just before, into those of a job up to the end of its last GPU
+	 * segment.
+	 */
 	rta_demands *end;
-	/* Another bound of a job, which counts where the first has none: its rows, or -1 if there is none. NULL: never. */
+	/*
+	 * The rows of another bound of a job, for use where the first has no solution; -1: there is no other bound
+	 * here.  NULL: never.
+	 */
 	rta_demands *instead;
 };
 
@@ -303,7 +309,9 @@ int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct r
 int64_t rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound);
 /* Lets other tasks use what was found. */
 void rta_settle(struct rta_task *t);
-/* The same as rta_solve() by the formula that counts where that finds none; -1 if there is none. */
+/*
+ * As rta_solve(), by the other formula, for use where rta_solve() finds no solution; -1 if this one finds none either.
+ */
 int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /* Whether rta_solve() or rta_solve_instead() finds a solution. */
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t);

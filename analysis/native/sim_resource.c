@@ -39,7 +39,7 @@ bool sim_take(struct sim *s, struct job_task *t)
 	return t->holds;
 }
 
-/* Those that spin have turns; of those that sleep the most urgent one is first. */
+/* Tasks that spin take turns; of tasks that sleep the most urgent one is first. */
 static bool goes_first(const struct job_task *t, const struct job_task *best)
 {
 	if (best && t->step == ASLEEP_RESOURCE && t->task->priority != best->task->priority)

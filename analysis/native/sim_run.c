@@ -401,7 +401,7 @@ int sim_run(struct sim *s)
 {
 	u64 steps = s->config->max_events, release = first_release(s), next;
 
-	/* Where parts slow each other down, one changes what the others do next. */
+	/* If partitions slow each other down, an event in one changes the next events of the others. */
 	s->lazy = s->config->cross <= GPURT_FACTOR_ONE && !s->config->yield.on;
 	while (s->open || release != U64_MAX) {
 		if (take_turns(s, release, &steps))

@@ -2,7 +2,7 @@
 /* Threads that serve jobs of several tasks, one at a time: which pending job each serves next. */
 #include "sim.h"
 
-/* The tasks of a thread are those of its number.  It serves the job of the one that is `served`, if there is one. */
+/* A thread's tasks have its number.  The thread serves the job of its task that is `served`, if there is one. */
 #define for_each_served(s, number, t)							\
 	for (t = (s)->tasks; t < (s)->tasks + (s)->count; t++)				\
 		if (t->task->thread == (number))

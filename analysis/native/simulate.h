@@ -104,7 +104,7 @@ struct gpurt_sim_link {
 /* The times of a chain (docs/readings/chains.md). */
 enum gpurt_sim_measure { GPURT_SIM_REACTION, GPURT_SIM_AGE, GPURT_SIM_AGE_AT_OUTPUT, GPURT_SIM_MEASURES };
 
-/* Tasks of which each reads what the one before it has written; where there is such a link, that one releases it. */
+/* A chain of tasks: each reads what its predecessor has written; over a triggered link, the predecessor releases it. */
 struct gpurt_sim_chain {
 	u32 count;			/* its tasks: the next ones of the config's chain_tasks */
 	u32 event;			/* a stimulus releases the first task, which else samples it */

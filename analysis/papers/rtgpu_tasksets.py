@@ -23,8 +23,8 @@ class Parameters:
     """Table 1.  Lengths are ranges in ns; ``segments``: M, CPU segments a job.
 
     ``copies``: 2 around each kernel, or 1 before it.  ``overhead``: GL in thousandths of GW.  ``interleave``: alpha in
-    thousandths of every kernel.  ``best``: lower bounds in thousandths of the lengths; the paper has none, and 1000 are
-    tasks whose segments always take that long.
+    thousandths of every kernel.  ``best``: lower bounds in thousandths of the lengths; the paper has none, and with
+    1000 segments always take their length.
     """
 
     tasks: int = 5

@@ -27,7 +27,7 @@ class Part:
 class Infeasible:
     """Why no partitioning exists.  ``task``: the one that fits nowhere, for lemma 2.
 
-    ``lemma``: 1 or 2; None: only the variant finds none, and does not say how many units it lacks.
+    ``lemma``: 1 or 2; None: no lemma says so; the variant found none, and does not say how many units it lacks.
     """
 
     lemma: int | None

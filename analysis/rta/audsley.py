@@ -89,7 +89,8 @@ def assign(
 
 
 def _first(task: Task, taskset: Taskset) -> Task | None:
-    """The task that stands for its thread, which has one GPU priority: its first that uses the GPU; None: none does."""
+    """The thread's first task that uses the GPU; it stands for the thread, which has one GPU priority.  None: no task
+    does."""
     return next((t for t in taskset.served_with(task) if t.uses_gpu), None)
 
 

@@ -67,7 +67,7 @@ def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict
 
 
 def end_within(task: Task, end_of: Demands, demands_of: Demands, system: System) -> int | None:
-    """When the last GPU segment of a job has ended, after its release, ns; None if nothing is known."""
+    """The latest end of a job's last GPU segment, counted from the release, ns; None if nothing is known."""
     if not (task.pends and system.pending):
         end = solve(task, end_of(task, system))
         return end.wcrt if isinstance(end, Bound) else None

@@ -103,9 +103,9 @@ class _Spinning(Shared):
 def blocking(task: Task, system: System, gaps: int) -> list[Demand | Shared]:
     """The time that holders take of the task's CPU, or that it spins, over a number of intervals in which it is ready.
 
-    In each, every less urgent task can hold one resource that it inherits, from before or handed over by another task.
-    One of them all can hold one with a ceiling.  When the task is released, one of them all can spin or hold what
-    tasks spin for.
+    In each interval, every less urgent task can hold one inheriting resource, from before or handed over by another
+    task.  Only one of these tasks can hold a resource with a ceiling.  When the task is released, one of them can spin
+    or hold a resource that tasks spin for.
     """
     taskset = system.taskset
     if not taskset.resources:

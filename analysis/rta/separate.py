@@ -31,7 +31,7 @@ def separate(taskset: Taskset) -> list[Taskset]:
 
 
 def _groups(taskset: Taskset) -> list[list[Task]]:
-    """The tasks, those together that a CPU or a partition connects."""
+    """The tasks in groups: tasks that share a CPU or a partition are in one group."""
     found: list[tuple[set[object], list[Task]]] = []
     for task in taskset:
         places: set[object] = {task.cpu} | ({home(task)} if task.uses_gpu else set())
@@ -51,7 +51,7 @@ def _system(taskset: Taskset, group: list[Task], policy: str) -> Taskset:
 
 
 def _alone(task: Task) -> Task:
-    """The task where its partition is the whole GPU.  A partition that only shares the GPU in time stays."""
+    """The task with its partition as the whole GPU.  A partition that only shares the GPU in time stays."""
     part = task.partition
     if part is None or not part.own_gpu:
         return task

@@ -112,7 +112,7 @@ class System:
         return task.jitter + max(self.known.get(task.name, task.deadline) - execution, 0)
 
     def end(self, task: Task) -> int:
-        """When a job's last GPU segment has ended, after its release, ns; D_h if nothing is known."""
+        """The latest end of a job's last GPU segment, counted from the release, ns; D_h if nothing is known."""
         return min(self.ends.get(task.name, task.deadline), self.known.get(task.name, task.deadline))
 
 
@@ -121,7 +121,7 @@ Demands: TypeAlias = Callable[[Task, System], "Sequence[Demand | Shared]"]
 
 
 def recurring(kind: TermKind, task: Task, amount: int, lemma: str, system: System) -> Demand:
-    """``amount`` for each job of the task that can have any of it in the window (readings: L3)."""
+    """``amount`` for each job of the task that can execute a part of it in the window (readings: L3)."""
     return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount))
 
 

@@ -41,8 +41,8 @@ class Claim:
 class Company:
     """Jobs that the thread can serve from a job's release until it is over.
 
-    ``once``: one job of each.  ``first``: one job of one of them, which the thread has begun.  ``recurring``: as many
-    as can be released meanwhile; at most so many jobs where a number is given.
+    ``once``: one job of each task.  ``first``: one job of one of the tasks, which the thread has begun.
+    ``recurring``: all jobs that can be released meanwhile, up to the number if one is given.
     """
 
     once: tuple[Task, ...] = ()

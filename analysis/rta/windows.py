@@ -20,7 +20,7 @@ from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 WINDOWS_OWNER = "readings: boosted, owners"
-#: With more GPU users, windows of tasks above on the CPU are not looked at: their number grows with the square.
+#: With more GPU users, the windows of tasks above on the CPU do not count: their number grows with the square.
 MAX_GPU_USERS = 99
 
 
@@ -30,10 +30,10 @@ def owned(task: Task, system: System) -> int:
 
 
 def owners(task: Task, system: System, level: int | None = None) -> dict[str, Demand]:
-    """By task of at least its GPU priority, or ``level``, on any CPU: what it takes as an owner.
+    """By task with at least this one's GPU priority, or ``level``, on any CPU: its demand as an owner.
 
-    The context switch after its last end comes after what is known of that end.  Unless the system is settled, only
-    ends of more urgent tasks count as known, so that the windows of this task are the same whenever they are asked for.
+    The context switch after an owner's last end follows the known time of that end.  Unless the system is settled, only
+    the ends of more urgent tasks count as known, so that this task's windows never depend on the order of calls.
     """
     if not task.uses_gpu:
         return {}
@@ -46,7 +46,8 @@ def owners(task: Task, system: System, level: int | None = None) -> dict[str, De
 
 
 def owner(other: Task, system: System, amount: int | None = None, *, known: bool = True) -> Demand:
-    """The demand of one owner in a window, or ``amount`` of each job; ``known``: whether its end is."""
+    """The demand of one owner in a window, ``amount`` for each job if given; ``known``: whether the time of its end is
+    known."""
     amount = owned(other, system) if amount is None else amount
     end = system.end(other) if known else other.deadline
     jitter = other.jitter + max(end + system.taskset.platform.theta - amount, 0)
@@ -54,7 +55,8 @@ def owner(other: Task, system: System, amount: int | None = None, *, known: bool
 
 
 def inside(task: Task, system: System, level: int | None = None) -> Mapping[str, int] | None:
-    """By owner, what it takes inside the segments of a job at most, ns; None if one is longer than the deadline."""
+    """By owner, the most GPU time that it takes during a job's segments, ns; None if a segment may outlast the
+    deadline."""
     found = owners(task, system, level)
     total = dict.fromkeys(found, 0)
     for segment, times in Counter(task.gpu_segments).items():

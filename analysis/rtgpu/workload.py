@@ -75,7 +75,7 @@ class Workload:
 def fresh(chain: Chain, need: Need) -> Workload | None:
     """The workload of a task that needs one resource once a job, in a window that begins with no job of it pending.
 
-    None if it needs another one, or that one several times.
+    None if it needs another resource, or this one several times.
     """
     lengths = chain.lengths(need)
     if len(lengths) != 1 or any(step.need is not need and step.worst for step in chain.steps):
@@ -109,8 +109,8 @@ def units_workload(chain: Chain, need: Need, end: int) -> Workload:
 class Window:
     """The least solution of x = constant + sum of W(x), ns; ``reached`` beyond the limit if there is none up to it.
 
-    ``overload``: there is none at all.  ``ended``: False if the search did not end.  ``counted``: the window in which
-    other tasks count, if that is another one.
+    ``overload``: no solution exists.  ``ended``: False if the search did not end.  ``counted``: the window in which
+    other tasks count, if it differs.
     """
 
     reached: int

@@ -310,9 +310,9 @@ def _check_partition(
 def _task(
     values: Document, units: int, partitions: dict[str, Partition], served: dict[str, Document]
 ) -> Task:  # fmt: skip
-    """``units``: of the platform.  ``partitions`` and ``served``, the threads: those without mistakes.
+    """``units``: of the platform.  ``partitions`` and ``served`` (the threads): only entries without mistakes.
 
-    With others the file is refused anyway.
+    A file with mistakes is refused anyway.
     """
     period: int = values["period"]
     given = values.get("partition")

@@ -81,7 +81,7 @@ def names_in(task: Document) -> Iterator[str]:
 
 
 def before(segments: Sequence[Document]) -> list[Document] | None:
-    """The segments before the one that starts workers; None if there is none."""
+    """The segments before the segment that starts workers; None if no segment does."""
     at = next((at for at, segment in enumerate(segments) if WORKERS_KEY in segment), None)
     return None if at is None else list(segments[:at])
 

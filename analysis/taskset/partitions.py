@@ -105,7 +105,7 @@ def _check_size(partition: Partition, platform: Platform, path: Where, report: M
 
 
 def _check_in_time(partition: Partition, path: Where, report: Mistakes) -> None:
-    """A partition in time has nothing that belongs to a GPU of its own."""
+    """A partition in time must not have the keys of a partition that is a GPU of its own."""
     for key, there in (("policy", "policy"), ("epsilon", "alpha"), ("theta", "theta")):
         if getattr(partition, there) is not None:
             report.add((*path, key), f"{key}: goes with compute_units; without them the TSGs share the whole GPU")

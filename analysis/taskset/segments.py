@@ -17,7 +17,7 @@ from gpurt.types import Document, TomlValue
 
 
 def _work() -> ValueKind:
-    """A kernel's time alone on one unit.  A name there is the spelling of an earlier day."""
+    """A kernel's time alone on one unit.  Earlier versions accepted a profile's name there."""
     plain = schema.span()
 
     def read(value: TomlValue, path: Where, report: Mistakes) -> Any:
@@ -80,7 +80,7 @@ _FORMS = (
     'interleave and block, { kernel_times = ["...", ...] }, { profile = "..." } or { workers = ["...", ...] }, '
     "also with hold"
 )
-#: Segments that lack one key, and which.
+#: By the keys of an incomplete segment, a message that names the missing key.
 _INCOMPLETE = {
     frozenset({"gpu"}): '"misc" is missing: the CPU work of this GPU segment; misc = "0ms" if there is none',
     frozenset({"misc"}): '"gpu" is missing: its pure GPU work; work of the CPU alone is { cpu = "..." }',

@@ -211,7 +211,7 @@ def placed_of(tasks: Iterable[Task]) -> str:
     """The ``placed`` of a trace: a hash of where and how urgently tasks execute, in any order.
 
     The hash covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, and threads that serve several
-    tasks.  A run with others is one of another system.
+    tasks.  If any of these differ, the run is of another system.
     """
     found = sorted(
         (task.name, task.cpu, task.segment_priority, task.partition.name if task.partition else "", task.waiting.value,

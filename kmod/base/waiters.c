@@ -29,7 +29,10 @@ static void wake(struct rb_node *node)
 	wake_up_process(waiter->task);
 }
 
-/* The calling thread waits from now on, behind those of its priority.  It looks for what it waits for afterwards. */
+/*
+ * The calling thread waits from now on, behind those of its priority.  It must check the condition that it waits for
+ * after this.
+ */
 void gpurt_waiters_add(struct gpurt_waiters *w, struct gpurt_waiter *waiter)
 {
 	struct rb_node **link = &w->tree.rb_root.rb_node, *parent = NULL;

@@ -205,7 +205,7 @@ static u32 which_allowance(struct genl_info *info, char *path, size_t size, stru
 	return GPURT_A_PID;
 }
 
-/* Whether it is a process, and not one of its threads or what is left of it. */
+/* Whether @pid is a living process, and not one of its threads. */
 static bool is_process(struct pid *pid)
 {
 	bool found;

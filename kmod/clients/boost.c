@@ -168,7 +168,10 @@ static void settle_kept(struct gpurt_client *client)
 	gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, READ_ONCE(k->level)));
 }
 
-/* Called with the lock held, by the client's thread or gpurt-boost.  Has the threads execute as they have to. */
+/*
+ * Called with the lock held, by the client's thread or gpurt-boost.  Sets the priorities that the client's threads must
+ * have.
+ */
 void gpurt_boost_settle(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;

@@ -255,8 +255,8 @@ static void newly_leveled(struct gpurt_client *client)
 }
 
 /*
- * Called with file->lock held.  The first error; those that could became members.  *@any: one of them, or NULL.  What
- * they have open or copy may have another level in the group, and the group may have another one with them.
+ * Called with file->lock held.  Returns the first error; the other clients became members. *@any: one of them, or NULL.
+ * Their open segments and copies may change level in the group, and they may change the group's level.
  */
 static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_client **any)
 {

@@ -49,7 +49,7 @@ static void hear(struct gpurt_client *client)
 	if (!gpurt_gpu_hold(client->gpu, &token))
 		return;
 	gpurt_client_hear(client);
-	/* Its segment may have ended while its group stays the owner.  News are as frequent as any thread likes. */
+	/* Its segment may have ended while its group stays the owner.  Any thread can cause news at any rate. */
 	if (!READ_ONCE(client->core.depth) && READ_ONCE(client->boost.raised.task))
 		gpurt_boost_look(client);
 	gpurt_gpu_release(client->gpu, token);

@@ -94,7 +94,7 @@ static int wait_counted(struct gpurt_client *client, struct gpurt_wait *w, check
 	return err;
 }
 
-/* GPURT_IOC_WAIT, and what of it other calls need. */
+/* GPURT_IOC_WAIT; other calls use parts of it. */
 int gpurt_wait_for(struct gpurt_client *client, struct gpurt_wait *w)
 {
 	const struct gpurt_driver_ops *ops = &client->gpu->ops;

@@ -151,7 +151,7 @@ static void copy_name(char *to, const char *from)
 	to[i] = '\0';
 }
 
-/* The place of the name, now that one more agent has it; GPURT_AGENT_NAMES: there is none. */
+/* Counts one more agent under the name.  Returns the name's place, or GPURT_AGENT_NAMES if no place is free. */
 static u32 count_name(struct gpurt_agents *a, const char *name)
 {
 	u32 i, free = GPURT_AGENT_NAMES;
@@ -710,8 +710,8 @@ void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, b
 }
 
 /*
- * @rank: the highest level that the process may begin with; 0: it is best effort.  @inside: it is in a segment.  Before
- * an update the host only sets both.
+ * @rank: the highest level that the process may begin with; 0: it is best effort.  @inside: it is in a segment.
+ * Before an update the host need only set the two fields.
  */
 void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, bool inside, u64 now)
 {

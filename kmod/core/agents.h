@@ -46,15 +46,15 @@
  * it is over.
  *
  * Yield, where the host asks for it (`yields`): the single most urgent process may begin without asking although others
- * run (GPURT_ORDER_YIELD).  Its slice is long, and those of all others are short: so they let it in at once, and one
- * after the other at worst.  It has the flag only while no other process holds it.  Each other one must have one group
+ * run (GPURT_ORDER_YIELD).  Its slice is long, and those of all others are short: so it waits for one short slice, or
+ * at worst for one of each.  It has the flag only while no other process holds it.  Each other one must have one group
  * for kernels at most, and have answered that its slice is short.  Its update is over at once.  After
  * GPURT_AGENT_LAZY_NS the others are taken off, by the two steps above, for which the host does not wait.  An end that
  * comes before costs no order.  If the process's last such segment went on for longer, they are taken off at its begin.
  * Else the next one would wait for others' slices, and for their end as well.  It may have them off in any case: only a
- * process with a priority begins so.  A begin that is not of that kind, and a recall, take them off at once.
- * While a less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in
- * a segment itself, which is less urgent yet.
+ * process with a priority begins so.  A begin that is not of that kind, and a recall, take them off at once.  While a
+ * less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in a
+ * segment itself, which is less urgent yet.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts

@@ -2,8 +2,8 @@
 /*
  * Clients are told that they have the GPU only once they have it.  While updates of the runlist
  * fail, the scheduler's answers do not hold yet.  A client that gains the GPU by such a decision is
- * owed the event, and is told when an update succeeds.  One that was never told that it has the GPU
- * need not be told that it lost it.
+ * owed the event, and is told when an update succeeds.  A client that was not told of its grant need not be told of the
+ * loss.
  */
 #ifndef GPURT_CORE_GRANTS_H
 #define GPURT_CORE_GRANTS_H
@@ -23,8 +23,8 @@ struct gpurt_grants {
 bool gpurt_grants_tell(struct gpurt_grants *g, struct gpurt_sched_client *c, u32 event, bool fault);
 
 /*
- * @c (NULL: everyone) has the GPU by an update that succeeded, or its segment is over.  Returns the
- * event that the client was owed until now, to be told in the first case; 0: none.
+ * @c (NULL: everyone) has the GPU by an update that succeeded, or its segment is over.  Returns the event that the
+ * client was owed, which the caller reports after an update; 0: none.
  */
 u32 gpurt_grants_take(struct gpurt_grants *g, struct gpurt_sched_client *c);
 

@@ -64,7 +64,7 @@ struct gpurt_place *gpurt_interleave_first(const struct gpurt_interleave *i)
 	struct gpurt_place *p = NULL;
 	u32 n;
 
-	/* Those that are due, level high first; then those that are not, level medium first. */
+	/* TSGs that are due, level high first; then the others, level medium first. */
 	for (n = GPURT_INTERLEAVE_COUNT; n-- && !p;)
 		p = first(&i->ring[n][i->pass[n] % 2]);
 	for (n = GPURT_INTERLEAVE_MEDIUM; n < GPURT_INTERLEAVE_COUNT && !p; n++)

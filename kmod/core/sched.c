@@ -286,7 +286,7 @@ static void charge(struct gpurt_sched *s, u64 now)
 	u64 since = s->since;
 
 	s->since = now;
-	/* The next period does not begin before the update is over that this one pays for. */
+	/* The next period does not begin before the end of the update that the present period pays for. */
 	if (s->payer)
 		gpurt_budget_pay(s->payer, now + 1, 0);
 	if (!c)

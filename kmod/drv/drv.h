@@ -53,7 +53,7 @@ struct gpurt_driver_costs {
 	u64 alpha_ns, theta_ns, slice_ns;
 };
 
-/* The GPU of which a GPU is a partition; all 0 if it is none. */
+/* If this GPU is a partition: the whole GPU, and the partition's size; else all 0. */
 struct gpurt_driver_part {
 	u32 whole;			/* that GPU's number, from 0 on */
 	u32 units;			/* compute units of the partition */
@@ -183,8 +183,8 @@ struct gpurt_driver_ops {
 	int (*power)(void *driver, bool on);
 	u64 bound_ns;			/* how long a commit() may be in progress; 0: 10 s */
 	/*
-	 * Mask of those that are updated one by one; 0: there is one, bit 0.  An update, its costs() and its latency in
-	 * the statistics are those of all of them together: it is over when the last one is.
+	 * Mask of the runlists that are updated one by one; 0: only one, bit 0.  An update, its costs() and its latency
+	 * in the statistics are for all runlists together: it is over when the last one is.
 	 */
 	u32 runlists;
 	/* In the GPU's thread, when the driver has asked for it by gpurt_gpu_call(); may sleep; may be NULL. */

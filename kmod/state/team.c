@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One group: its memory, and what can be asked of it. */
+/* One group: its memory, and the questions about it. */
 #include <linux/slab.h>
 #include <linux/string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KUnit suite gpurt-workers; part of kunit.c: what ordinary workers do, whatever others have them do. */
+/* KUnit suite gpurt-workers; part of kunit.c: ordinary workers serve the module also while other work blocks. */
 #include <linux/workqueue.h>
 
 #define PLUGS 600		/* more than a work queue of the system carries out at a time */

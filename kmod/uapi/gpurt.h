@@ -52,7 +52,7 @@
  *	A process that may begin without asking (GPURT_ORDER_FREE) posts its outermost begin likewise, with
  *	GPURT_BEGIN_POST.  It has no `priority`; `raised` is the thread's own.  The host
  *	believes that as far as the process has the right to it, or the thread has it.  With GPURT_BEGIN_YIELD
- *	(GPURT_ORDER_YIELD) the host takes others off a millisecond later, unless the segment ends before; after a
+ *	(GPURT_ORDER_YIELD) the host takes others off a millisecond later, unless the segment ends before.  After a
  *	segment that lasted longer, it takes them off at once.  A begin by a call may have that flag, too: then the more
  *	urgent process that may begin without asking may stay on.  Any other begin, and a GPURT_IOC_WAIT for the GPU,
  *	has all others taken off first.
@@ -95,12 +95,12 @@
  *	Makes the client a member of the group called `name` (see "Groups").  It is one on every GPU until it
  *	is gone.  Groups of two users are two groups, whatever their names.  The first member makes the
  *	group, and the last one that goes takes the group along.  Joining it again does nothing, unless
- *	GPURT_GROUP_ALL is given.  With that flag the group is one that raises all its threads, and the calling
- *	thread is the client's from now on: see "Groups".
- *	EBUSY: the client is in a segment, or in another group, or the group is none that raises all; or another
- *	descriptor of its process is in another group on a GPU that switches processes as a whole.
- *	EOPNOTSUPP: the host has no groups, or not on a GPU where this is a client.  The first call for
- *	another GPU later may give these errors too.
+ *	GPURT_GROUP_ALL is given.  With that flag the group raises all its threads; for this client, from now on, the
+ *	calling thread: see "Groups".
+ *	EBUSY: the client is in a segment or in another group, or the flag is given and the group does not raise all its
+ *	threads.  EBUSY also: another descriptor of the process is in another group, on a GPU that switches whole
+ *	processes.  EOPNOTSUPP: the host has no groups, or one of the client's GPUs does not support them.  The first
+ *	call for another GPU later may give these errors too.
  *	EDQUOT: the user has GPURT_MAX_USER_GROUPS groups, or the group has GPURT_MAX_MEMBERS members,
  *	or client and group are under different budgets.
  *

@@ -102,7 +102,7 @@ class _Asked(NamedTuple):
 
 
 def _briefly(file: Path, asked: _Asked) -> int:
-    """Says in one line what is known of one of several files; the exit code of that one."""
+    """Prints one line about one of several files; returns the exit code for that file."""
     try:
         data, _ = _answered(file, asked)
     except TasksetError as error:

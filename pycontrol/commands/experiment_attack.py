@@ -36,7 +36,7 @@ SEED = click.option("--seed", default=1, show_default=True, help="Same seed, sam
 JOBS = click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
                     help="Number of processes.")  # fmt: skip
 
-#: What tasksets may have besides: the field of a test that bounds it, and what it is.
+#: Optional features of tasksets: the field of a test that supports each, and a description.
 KINDS = {
     "threads": ("threads", "threads that serve several tasks"),
     "pending": ("pending", "tasks of which several jobs are pending"),

@@ -342,10 +342,11 @@ class AgentGpu(Gpu):
     ) -> None:  # fmt: skip
         """The agent of a process says how many TSGs there are; `done` gets the result and the order that holds.
 
-        ``flags``: enum gpurt_agent_flags; ``channels``: those that other agents can switch, in their state ``set_``.
+        ``flags``: enum gpurt_agent_flags; ``channels``: the channels that other agents can switch; ``set_``: their
+        state.
 
-        The agent's arrival is a decision like any other: no agent comes in the middle of an update.  Nor does one while
-        another process may begin without asking.
+        The agent's arrival is a decision like any other: no agent comes in the middle of an update, or while another
+        process may begin without asking.
         """
         process: Process = client.own
 

@@ -114,7 +114,7 @@ class Boost:
         return bool(entry != self.core and entry.group.group.all)
 
     def keeps(self, thread: HostThread, right: int) -> None:
-        """The client's group raises that thread, which has that right, from now on, instead of another one."""
+        """From now on the client's group raises this thread, which has ``right``, instead of another one."""
         if self.barred or (self.kept and self.kept.thread is thread):
             return
         if self.kept:

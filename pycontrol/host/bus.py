@@ -72,7 +72,7 @@ class Bus:
 
     @property
     def holder(self) -> Copier | None:
-        """The copier that has the bus; None if none has."""
+        """The copier that has the bus, or None."""
         return self._by_node.get(self.raw.holder)
 
     def admit(self, copier: Copier, thread: HostThread, level: int, peer: Peer, barred: bool) -> int:

@@ -190,7 +190,7 @@ class Commands:
             ]  # fmt: skip
 
     def clients(self, peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:
-        """GPURT_CMD_GET_CLIENTS: those that there are now, each as it is when its record is made."""
+        """GPURT_CMD_GET_CLIENTS: the present clients, each in its state when its record is made."""
         return chain.from_iterable([self.clients_of(gpu, peer, list(gpu.clients.values())) for gpu in gpus])
 
     def clients_of(self, gpu: Gpu, peer: Peer, clients: Sequence[GpuClient]) -> Iterator[Record]:

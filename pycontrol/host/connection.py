@@ -238,7 +238,7 @@ class Connection:
 
 
 def gpu_level(client: GpuClient, own: int) -> int:
-    """The level of a client's next segment, begun by a thread of that priority as its last one was."""
+    """The level of a client's next segment, if a thread of priority ``own`` begins it like the last one."""
     return int(lib.gpurt_client_begin_level(client.core, own, client.hint))
 
 
@@ -257,8 +257,8 @@ class Timer:
     def arm(self, when: int) -> None:
         """Makes the descriptor readable at `when` ns; FOREVER: never.
 
-        Also before, if it was to be at an earlier time: who looks then arms it anew.  So a time that is put off in each
-        segment costs no system call.
+        An earlier time that was armed before stays; whoever it wakes arms the timer anew.  So postponing the time in
+        each segment costs no system call.
         """
         if self._armed <= when:
             return

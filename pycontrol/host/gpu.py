@@ -84,9 +84,9 @@ Owner = GpuClient | Seat
 
 @dataclass(eq=False)
 class Posted:
-    """Begins and ends of a client of which nobody waits for an answer, taken together.
+    """A client's begins and ends that need no answer, taken together.
 
-    At most two of a client wait one after another: its ends, and a begin with what follows.
+    At most two of these wait for each client: its ends, and a begin with what follows.
     """
 
     net: int  # begins less ends
@@ -99,10 +99,9 @@ class Posted:
 class Decision:
     """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
-    A decision about a client that is gone by then is not taken; its result is 0.  If it was posted it is, up to the
-    last decision about the client, which has taken it then.  Nor is one taken that `ask` refuses.
-    One that is `outdated` comes to the gate once more.  Decisions by `call` of a client are taken in the order of the
-    calls.
+    A decision about a client that is gone by then is not taken; its result is 0.  A posted one is taken, by the last
+    decision about the client at the latest.  A decision that `ask` refuses is not taken either.  One that is `outdated`
+    comes to the gate once more.  Decisions by `call` of a client are taken in the order of the calls.
     """
 
     decide: Callable[[int], int]

@@ -204,7 +204,8 @@ class Groups:
             self.enroll(group, self.gpus[index], member.clients[index], own, moved, enrolled)
 
     def check(self, member: Member, name: str, moved: bool, entering: int = 1) -> None:
-        """Whether a connection may join, or is in that group already; it is one of so many that would be new in it.
+        """Whether a connection may join, or is in that group already; ``entering``: how many connections would be new
+        in it.
 
         Raises:
             Refusal: EOPNOTSUPP, EBUSY or EDQUOT.

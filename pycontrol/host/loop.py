@@ -45,9 +45,9 @@ from pycontrol.host.wire import Malformed, Refusal, finish_answer, head_of, mess
 from pycontrol.link.netlink import PACKET
 from pycontrol.machine import procs
 
-#: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
+#: How much before an event the host wakes, so that a slow wake-up is still in time; it spins for the rest, ns.
 WAKE_LEAD_NS = 120_000
-#: Answers that one turn of the loop sends, and packets that a connection is sent then of what it is owed.
+#: The answers that one turn of the loop sends, and the owed packets that it sends to a connection.
 AT_ONCE, PIECE = 16, 8
 #: Descriptors that a connection needs besides: of two threads, and of a lane.
 MORE = 5
@@ -170,7 +170,7 @@ class Host:
             self._rest(self._resting > 0)
 
     def _has_more(self) -> bool:
-        """Whether the next turn has something to do that nobody has to be waited for."""
+        """Whether the next turn has something to do without waiting for a client."""
         left = self._leaving or self._owing or self._doomed or self.commands.errands.more or self.journal.more
         return bool(left or (self.space and self.space.answers) or any(gpu.more for gpu in self.gpus))
 

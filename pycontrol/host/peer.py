@@ -65,7 +65,7 @@ class Peer:
         return administers(self.uid)
 
     def may_know(self, other: Peer) -> bool:
-        """Whether it is told which process the other one is: it has the same user, or is the administrator."""
+        """Whether this peer may learn which process the other one is: it has the same user, or is the administrator."""
         return self.administrator or self.uid == other.uid
 
     @property

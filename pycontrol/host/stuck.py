@@ -114,9 +114,9 @@ def is_quiet_elsewhere(owner: Owner) -> bool:
 
 
 def look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
-    """Looks at the threads of processes: None after each SOME of them, then what it has seen.
+    """Looks at the threads of processes: yields None after each SOME threads, and at last its findings.
 
-    A process that has more than GPURT_STUCK_THREADS counts as one that executes, and so does one that may not be seen.
+    A process that has more than GPURT_STUCK_THREADS counts as executing, as does one that this process may not see.
     """
     try:
         yield from _look_at(pids)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Requests of the user-space host that are answered later.
 
-A request may be answered for two reasons: what it waits for happened, or its time is over.  Each place that keeps
-requests forgets those that the other place has answered, so that memory is bounded by the requests that wait.
+A request may be answered for two reasons: the awaited event has happened, or its time is over.  Each of the two lists
+drops requests that the other has answered, so that waiting requests bound the memory.
 """
 
 from __future__ import annotations

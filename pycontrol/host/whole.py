@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class Whole:
-    """A GPU that is divided; its partitions are VirtualGpus that were given it."""
+    """A divided GPU; its partitions are VirtualGpus that were created with it."""
 
     def __init__(self, number: int, cross: int) -> None:
-        """``cross``: what slows memory intensive work down while another partition executes such, thousandths."""
+        """``cross``: the factor that slows memory-intensive work down while another partition executes such work,
+        thousandths."""
         self.number = number
         self.raw = ffi.new("struct gpurt_whole *")
         lib.gpurt_whole_init(self.raw, cross)

@@ -88,7 +88,7 @@ class SchedNode:
     """The node, open while the context is entered."""
 
     def __init__(self, call: Call = fcntl.ioctl) -> None:
-        """Opens it.  ``call``: what asks the driver.
+        """Opens it.  ``call``: the function that calls the driver.
 
         Raises:
             DeviceError: there is no such node, or another process has it open.

@@ -123,13 +123,13 @@ class Nvs:
 def domains_of(nvs: Nvs, wanted: Mapping[str, int]) -> Iterator[list[str]]:
     """Has these domains, slices in ns by name, while the context is entered: all of them, or none.
 
-    One that is there already with that slice is used, and stays.  Yields a list that has remarks: from the beginning
+    A domain that exists already with that slice is used, and stays.  Yields a list that has remarks: from the beginning
     which domains were there, and after the end which could not be removed.  Must be called from the main thread,
     because it handles SIGTERM.
 
     Raises:
-        RefusedError: one is there with another slice, or the driver refuses something; also after an exception inside,
-            if then a domain could not be removed.
+        RefusedError: a domain exists with another slice, or the driver refuses something; also after an exception
+        inside, if a domain could not be removed.
     """
     there = {one.name: one for one in nvs.domains()}
     for name, slice_ns in wanted.items():
@@ -167,9 +167,9 @@ def _terminated(number: int, _frame: object) -> None:
 
 
 def _remove(nvs: Nvs, made: list[Domain]) -> list[str]:
-    """Removes domains, last made first, from the list, too; what is left.
+    """Removes domains from the driver and the list, the last made first; returns remarks on those that are left.
 
-    A killed program's TSGs may go a little later than it.
+    A killed program's TSGs may end a little after the program.
     """
     left, until = [], time.monotonic() + DOMAIN_PATIENCE_S
     with later():

@@ -36,16 +36,16 @@ def possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
 
 
 def is_cgroup(path: str) -> bool:
-    """Whether there is such a cgroup v2, or none can be seen from here."""
+    """Whether this cgroup v2 exists, or this process cannot see cgroups."""
     folder = procs.cgroup_folder(path)
     return folder is None or os.path.isdir(folder)  # Path's raises if the name is too long
 
 
 def all_raisable(control: Control, gpu: int | None, policy: str = "", given: Collection[ClientInfo] = ()) -> None:
-    """Raises RefusedError if a real-time client's next segment would be refused by policy boosted: most programs end.
+    """Raises RefusedError if policy boosted would refuse a real-time client's next segment, which ends most programs.
 
-    ``policy``: that the GPUs are to have; empty: theirs.  ``given``: the clients as they are to be.  A client that the
-    administrator has barred is to be refused.
+    ``policy``: the GPUs' future policy; empty: the present one.  ``given``: the clients in their future state.  Barred
+    clients do not count: they shall be refused.
     """
     normal = {one.gpu: one.normal_priorities for one in control.status() if gpu in (None, one.gpu)
               and one.normal_priorities and (known := POLICIES.get(policy or one.policy.word)) and known.raises

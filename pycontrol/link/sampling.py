@@ -11,7 +11,7 @@ from typing import TypeAlias
 from gpurt.enums import Image, State
 from pycontrol.link.control import ClientInfo, Control, GpuStatus
 
-#: The looks in an interval that find the clients that share a GPU without an owner, and their shortest distance, s.
+#: The looks in an interval, to find the clients that share a GPU without an owner; and their shortest distance, s.
 LOOKS, APART = 20, 0.05
 
 
@@ -38,7 +38,7 @@ class Sample:
         return self.shares.get((one.gpu, one.client))
 
     def ordered(self) -> list[ClientInfo]:
-        """The clients, those that had most first."""
+        """The clients, the largest share first."""
         return sorted(self.clients, key=lambda one: (-(self.share(one) or 0), one.gpu, one.pid, one.client))
 
 

@@ -29,7 +29,7 @@ ROOT = Path("/")
 CPUS_FOLDER = "sys/devices/system/cpu"
 #: devfreq devices that are GPUs: 17000000.gpu, 17000000.ga10b and the like on Tegras and other ARM machines; Thor's.
 DEVFREQ_GPU = re.compile(r".*\.(gpu|gm20b|gp10b|gv11b|ga10b)|gpu-gpc-\d+")
-#: amdgpu's levels under which the clock is fixed, and which of pp_dpm_sclk's lines it is then: None, the marked one.
+#: amdgpu's levels that fix the clock, and the line of pp_dpm_sclk with its frequency: None: the marked line.
 AMDGPU_LEVELS = {
     "high": -1, "low": 0, "profile_standard": None, "profile_min_sclk": None, "profile_peak": None,
 }  # fmt: skip
@@ -45,7 +45,8 @@ KHZ, MHZ = 1_000, 1_000_000
 class Clock:
     """A clock.
 
-    ``hertz``: at which it is held; None: it is not, or that is not known.  ``loose``: why.  ``cpu``: the CPU's number;
+    ``hertz``: the frequency at which it is held; None: it is not held, or this is unknown.  ``loose``: why.  ``cpu``:
+    the CPU's number;
     None: a GPU's.
     """
 

@@ -63,7 +63,7 @@ class Measured:
         return "; ".join([*pieces, *(f"{what} unknown, for nothing here tells it" for what in lacking)])
 
     def warnings(self) -> list[str]:
-        """The reasons why the times may be of no one clock."""
+        """The reasons why the times may not all be of the same clock."""
         if self.changed:
             return ["the settings of clocks have changed during the measurement: measure again"]
         loose = [one for one in (*self.after.cpus, *self._gpus) if one.hertz is None]

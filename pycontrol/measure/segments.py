@@ -207,7 +207,7 @@ def _overlap(span: Interval, others: Iterable[Interval]) -> int:
 def jobs(
     records: Sequence[EventRecord], found: Sequence[Segment], task: str | None, per_job: int | None, cut: bool
 ) -> Jobs:
-    """The jobs that the program announced; else those of ``per_job`` segments each, one if that is None.
+    """The jobs that the program announced; else jobs of ``per_job`` segments each, or of one if that is None.
 
     Args:
         records: the events of the program's process.

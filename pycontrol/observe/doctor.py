@@ -75,7 +75,7 @@ def as_text(findings: list[Diagnosis]) -> str:
 def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = None) -> list[Diagnosis]:
     """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing.
 
-    ``file``: one that the machine, and a host that answers, are held against.
+    ``file``: a taskset file to compare with the machine, and with a host that answers.
     """
     return [
         _throttling(root),

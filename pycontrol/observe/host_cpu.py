@@ -28,7 +28,7 @@ class Running:
 
 
 def scheduled_now(pid: int, tid: int) -> Running | None:
-    """What a thread has now; None: it has ended."""
+    """The thread's present priority and CPUs; None: it has ended."""
     try:
         policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
         priority = os.sched_getparam(tid).sched_priority if policy in procs.REAL_TIME else 0

@@ -48,7 +48,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, blocks: bool
 
 
 def columns() -> int | None:
-    """How wide a line may be: as the terminal, or as COLUMNS says of it; None where stdout is no terminal."""
+    """The width of a line: the terminal's, or COLUMNS; None if stdout is no terminal."""
     return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
 
 

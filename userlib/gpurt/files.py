@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Files that the user names: how they are read and written.  What is in folders that others change."""
+"""Files that the user names: how they are read and written.  Entries of folders that other processes change."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ def current_task() -> object:
 async def in_thread(function: Callable[[], Any], on_cancel: Callable[[], None] | None = None) -> Any:
     """Calls a function that blocks in a thread of the event loop's, and returns what it returns.
 
-    A task that is cancelled meanwhile is so only when the function has returned: the work that it waits for goes on.
-    ``on_cancel`` is called first then, to end the wait.
+    If the task is cancelled meanwhile, the cancellation takes effect when the function has returned, since its work
+    goes on.  ``on_cancel`` is called at once, to end the wait.
     """
     import asyncio  # as in current_task()
 

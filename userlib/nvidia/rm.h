@@ -100,9 +100,8 @@ RM_LAYOUT(rm_transfer, 16);
 #define RM_CLASS_IS_COMPUTE(class)	(((class) & 0xff) == 0xc0 && (class) > 0x5000)
 
 /*
- * Offsets of numbers of 32 bits in the parameters of an allocation.  The numbers are the device's instance (cl0080.h)
- * and the id of a GPU instance (clc637.h).  The others are the engine of a group (nvos.h) and of a channel
- * (alloc_channel.h).
+ * Offsets of 32-bit numbers in the parameters of an allocation: the device's instance (cl0080.h), the id of a GPU
+ * instance (clc637.h), and the engine of a group (nvos.h) and of a channel (alloc_channel.h).
  */
 #define RM_DEVICE_INSTANCE_AT	0
 #define RM_GPU_INSTANCE_AT	8

@@ -52,8 +52,8 @@ bool board_single(const struct board *b);
 /* Called with the lock held.  Nothing is known to be on or off. */
 void board_doubt(struct board *b);
 /*
- * Called with the lock held.  The agent of another process switches the TSGs.  Whether that can be relied upon: for each of
- * them it is known whether it is on.
+ * Called with the lock held.  The agent of another process switches the TSGs.  Returns whether this process can rely on
+ * that: it knows of each TSG whether it is on.
  */
 bool board_taken(struct board *b, bool on);
 /* Called with the lock held.  Another process's agent may know channels that have since changed. */
@@ -61,7 +61,7 @@ void board_change(struct board *b);
 /* Called with the lock held.  The channels that another process's agent can switch, all or none. */
 void board_channels(struct board *b, struct gpurt_channels *channels);
 /*
- * Called with the lock held.  Writes where the host is told that the process's TSGs are: the driver family, and the GPU
+ * Called with the lock held.  Writes the place of the process's TSGs for the host: the driver family, and the GPU
  * instance if all are on one.
  */
 void board_driver(const struct board *b, char text[GPURT_NAME_LEN]);

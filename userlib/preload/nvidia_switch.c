@@ -10,7 +10,7 @@
  *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.  Under GSP firmware
  *			the group goes on (H200, release 580.159.04: docs/hardware), so this is a hint there, tier T0.
  *	timeslice	the shortest slice instead of off: a hint, tier T0.
- * The default is disable, or schedule for what the driver does not support disable for.
+ * The default is disable; where the driver does not support it, schedule.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -260,7 +260,7 @@ int nvidia_turn(struct tsg *tsg, int fd, bool on)
 	return err == -EOPNOTSUPP ? by_schedule(tsg, fd, on) : err;
 }
 
-/* Channels that one call switches, and the TSGs that they are all channels of. */
+/* A number of TSGs, and all their channels, which one call switches. */
 struct batch {
 	struct rm_disable_channels call;
 	struct tsg *tsgs[RM_CHANNELS_MAX];

@@ -118,13 +118,17 @@ struct family {
 	/* Whether the driver's calls are known to switch channels of other processes.  NULL: they are not. */
 	bool (*for_others)(void);
 	/*
-	 * Called with the lock held, which it lets go of: the program's launches do not wait for the firmware.  Switches
-	 * channels of other processes on the GPU of the list's TSGs.  0 or -errno; -ENOENT: a handle is stale.
+	 * Called with the lock held; releases it meanwhile, so that the program's launches do not wait for the
+	 * firmware.  Switches channels of other processes on the GPU of the list's TSGs.  0 or -errno; -ENOENT: a
+	 * handle is stale.
 	 */
 	int (*switch_others)(struct tsg *tsgs, const struct gpurt_channels *channels, bool on);
-	/* Returns whether the driver's release is known.  If not, @why says so.  NULL: every release is. */
+	/* Returns whether the driver's release is known.  If not, @why says so.  NULL: every release is known. */
 	bool (*known)(char *why, size_t size);
-	/* The tier that is reached (enum gpurt_tier).  @how says by what, and why not a better one: a line on stderr. */
+	/*
+	 * The tier that the family reaches (enum gpurt_tier).  @how, a line for stderr, names the method and why no
+	 * better tier is reached.
+	 */
 	unsigned int (*tier)(const char **how);
 };
 
@@ -216,8 +220,8 @@ bool agent_catch_up(void);
 void agent_begins(void);
 /*
  * Called without the lock.  Begins an outermost segment of the process's own handle, at its thread's priority, if the process
- * is alone on the GPU and need not ask.  Whether that is so.  @yields: whether it may begin beside others, too; then,
- * whether it has.
+ * is alone on the GPU and need not ask.  Returns whether it has begun.  @yields: whether it may begin beside others; on
+ * return, whether it has.
  */
 bool agent_begins_freely(unsigned int gpu, unsigned int flags, bool *yields);
 /* Called without the lock.  From now on the program does work outside of the library's segments. */
@@ -294,9 +298,9 @@ struct snapshot *segments_snapshot_event(const void *event);
 void segments_synchronised(struct snapshot *snapshot, bool done);
 void segments_record(const void *event, const struct place *place);
 void segments_wait_event(const struct place *place, const void *event);
-/* From now on the event says nothing of what it covered: it is recorded with work that is not known. */
+/* From now on the event covers nothing: it is recorded after work that the library does not know. */
 void segments_forget_event(const void *event);
-/* A graph records the event when it is launched.  So it never says what it covers, until it is destroyed. */
+/* A graph records the event when it is launched.  So the event's cover stays unknown until the event is destroyed. */
 void segments_graph_event(const void *event);
 void segments_destroy_event(const void *event);
 void segments_explicit(void);

@@ -69,7 +69,7 @@ class CrewOptions:
 
 
 def served(file: TasksetFile) -> set[str]:
-    """The tasks of which only jobs tell whose segment it is: one thread or one process has those of others, too."""
+    """The tasks that share a thread or a process: only their jobs tell whose segment it is."""
     together = (*file.taskset.threads.values(), *file.taskset.processes.values())
     return {task.name for tasks in together for task in tasks}
 

@@ -71,9 +71,9 @@ def _build() -> Path:
 
 
 def environment(library: Path | None, device: str | None, group: str | None = None) -> dict[str, str]:
-    """The environment of a program under the library, if one is given, and in a group, if one is.
+    """The environment of a program: with the library and in the group, each if it is given.
 
-    Libraries that are preloaded already come after it, except those of sanitizers, which end a program otherwise.
+    Other preloaded libraries come after it, except those of sanitizers: these end the program if they are not first.
     """
     made = {**os.environ}
     if library:

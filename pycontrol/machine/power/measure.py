@@ -156,7 +156,7 @@ def _finish(program: Program, noted: Event) -> None:
 
 
 def _count(found: Round, program: Program, begin: int) -> None:
-    """One more run; how long it was before ``begin`` does not count."""
+    """Counts one more run; its time before ``begin`` does not count."""
     found.runs += 1
     found.ran += max(0, program.end - max(program.begin, begin))
     found.why = program.failure

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pycontrol.measure.recorded.segments import Segment
 from pycontrol.measure.recorded.store import Recording
 
-#: Calls of one name, and those that launch kernels of one name, where there are no ranges.
+#: The marks of jobs: ranges; without ranges, calls of one name, or calls that launch kernels of one name.
 NAMED = {
     "range": "SELECT name, start, end FROM mark WHERE process = ? ORDER BY start, end DESC",
     "call": "SELECT name, start, end FROM call WHERE process = ? ORDER BY start, end DESC",

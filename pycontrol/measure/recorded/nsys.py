@@ -56,7 +56,8 @@ MARKS = """
 INSERT INTO mark SELECT {process}, globalTid, CAST({name} AS TEXT), start, end FROM nsys.NVTX_EVENTS {join}
 WHERE eventType IN (59, 60) AND end IS NOT NULL AND {name} IS NOT NULL
 """
-#: A thread executes from when it is scheduled in until its next row; a row in that follows a row in was lost.
+#: A thread executes from when it is scheduled in until its next row; two rows "in" in sequence mean that a row "out"
+#: was lost.
 RUNS_SQL = """
 INSERT INTO run SELECT globalTid, start, coalesce(then_at, (SELECT max(start) FROM nsys.SCHED_EVENTS)) FROM (
   SELECT globalTid, start, isSchedIn, lead(start) OVER own AS then_at, lead(isSchedIn) OVER own AS next

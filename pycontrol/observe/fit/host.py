@@ -99,7 +99,8 @@ def ask(control: Control, file: TasksetFile, policy: str | None = None) -> Host:
 def look_without_file(control: Control, policies: Collection[str | None] | None = ()) -> Host:
     """The same without a file: no process is known to be a task.
 
-    ``policies``: those that it is asked about, beside its own; None: of what a client has to ask, nothing is asked.
+    ``policies``: the policies to ask the host about, beside its own; None: skips the questions that only a client can
+    ask.
     """
     gpus, clients = control.gpus(), control.clients()
     pids = {one.pid: one.comm for one in clients if one.pid}  # 0: another user's, or in another pid namespace

@@ -16,7 +16,7 @@ from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.judge.seen import meaning
 
-#: A task of which this many times as many jobs could have been seen is remarked on.
+#: A remark is made on a task if this many times the seen jobs could have been seen.
 FEW_JOBS_FACTOR = 2
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING_OBSERVED = "there is no real-time task, so nothing was observed"

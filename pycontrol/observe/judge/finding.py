@@ -83,7 +83,7 @@ class Finding:
 
 @dataclass
 class Log:
-    """The findings so far.  ``excuses``: kinds that are no broken promise, since the system was idle last."""
+    """The findings so far.  ``excuses``: the kinds of broken assumptions since the system was last idle."""
 
     counts: Counter[tuple[What, str]] = field(default_factory=Counter)
     excuses: dict[What, None] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Log:
         self, time: int, what: What, task: str, text: str, job: int | None = None, seen: int | None = None,
         allowed: int | None = None,
     ) -> None:  # fmt: skip
-        """Takes up a finding; a broken promise with what was broken before it."""
+        """Adds a finding; a broken promise also gets the assumptions that were broken before it."""
         because: tuple[What, ...] = ()
         if what.sort is Sort.PROMISE:
             because = tuple(self.excuses)

@@ -78,7 +78,7 @@ class Judge:
 
     @property
     def counts(self) -> Counter[tuple[What, str]]:
-        """How often what was found of which task; empty: of none."""
+        """The number of findings by kind and task; the task is empty for findings about none."""
         return self._log.counts
 
     @property
@@ -241,7 +241,8 @@ class Judge:
         return job or OpenJob(event.job, release)
 
     def _check_teller(self, seen: SeenTask, event: Event) -> None:
-        """A job is its program's word: one that says that another's job is over hides that it is late."""
+        """Programs report jobs themselves: a program that reports the end of another's job would hide that the job is
+        late."""
         if not event.detail:
             return
         pid = event.process

@@ -105,7 +105,8 @@ class Limits:
         return self._cpu[task.name]
 
     def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
-        """The declared worst case of a segment that owned the GPU for so long, and how long it may own the GPU, ns.
+        """The declared worst case of a segment, and how long it may own the GPU, ns; ``owned``: how long it has owned
+        it.
 
         It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).  Its thread wakes up
         each time that it gets the GPU, and when its work is done.

@@ -115,7 +115,7 @@ class SeenTask:
         return bool(self.jobs or self.held or self.lost)
 
     def known(self) -> None:
-        """It tells of a job: what it did before is over."""
+        """The task reports a job: its earlier activity is over."""
         self.tells, self.told, self.lost = True, True, False
 
     def forget(self) -> None:

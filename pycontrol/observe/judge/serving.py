@@ -99,7 +99,7 @@ class Serving:
     def _may_wait(self, task: Task, other: Task) -> bool:
         """Whether a job of the task may wait for all of a job of the other one if each has a thread of its own.
 
-        Also where one thread serves both.  An equal or more urgent one on its CPU that never sleeps delays it so.
+        It may also if one thread serves both, or if the other task is on its CPU, no less urgent, and never sleeps.
         """
         if task.thread is not None and task.thread == other.thread:
             return True

@@ -13,7 +13,7 @@ from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Code
 from pycontrol.observe.judge.seen import meaning
 
-#: Objections to a run for which no bound of any test speaks of it.  Other ones are about the policy and the modes.
+#: Objections after which no test's bounds apply to a run.  The others are about the policy and the modes.
 OF_ANY_TEST = (Code.CPUS, Code.FIFO, Code.SHAPES, Code.PARTITIONS)
 
 

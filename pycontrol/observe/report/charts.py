@@ -120,7 +120,7 @@ def _parts(terms: Sequence[DocumentView]) -> dict[str, int]:
 
 
 def margins(found: Sequence[DocumentView]) -> Chart:
-    """From 1, how far each time may grow, or must shrink, by factor.  ``found``: of `gpurt margins`."""
+    """Bars from 1 to the factor by which each time may grow or must shrink.  ``found``: of `gpurt margins`."""
     rows = []
     for at, one in enumerate(found):
         what: str = one["what"]

@@ -78,7 +78,7 @@ class Inputs:
 def inputs(
     file: Path, traces: Sequence[Path], test: str | None, device: str | None, elsewhere: bool, output: Path
 ) -> Inputs:  # fmt: skip
-    """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
+    """Reads each file once, so that its hash is of the content that is used.  Raises TasksetError and FileError."""
     raw = read_whole(file, taskset.MAX_TASKSET_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
     refuse_file(loaded, [find_test(test)] if test else [], workers=True)

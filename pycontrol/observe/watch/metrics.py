@@ -50,7 +50,7 @@ class Naming(str, Enum):
 
 @dataclass
 class _Known:
-    """A client: its name, what is known of it, and what had been counted of it before it had that name."""
+    """A client: its name, its last state, and its counts before it had that name."""
 
     name: str
     last: ClientInfo
