@@ -16,6 +16,7 @@ from placed import COUPLED
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
 from analysis.traces.trace import About, Event, Kind, Trace
+from pycontrol.observe.judge.check import Judged, TaskCheck, why_no
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = ROOT / "examples/two-programs.toml"
@@ -46,6 +47,12 @@ def checked(gpurt: Gpurt, trace: Trace, path: Path, *options: str) -> tuple[int,
 def test_a_run_of_the_system_in_which_all_is_well(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
     for options in ((), TEST):
         assert checked(gpurt, run, tmp_path / "run.json", *options)[0] == 0
+
+
+def test_a_missed_deadline_is_told_before_another_tasks_bound() -> None:
+    above, missed = TaskCheck("a", 1, 9, 8, 20, 0, False, 1, None), TaskCheck("b", 1, 30, 8, 20, 1, False, 1, None)
+    assert why_no(Judged((above, missed), ())) == "b missed a deadline"
+    assert why_no(Judged((above,), ())) == "a exceeded its bound"
 
 
 def test_a_trace_of_another_taskset_is_refused(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:

@@ -106,9 +106,9 @@ def why_no(seen: Judged) -> str:
     """Why the answer is no; empty if jobs of every real-time task were seen, all in time, and nothing was found."""
     if any(one.what is What.CLOCK for one in seen.findings):  # no time is worth much then
         return incomplete(seen)
-    for line in seen.lines:
-        if not line.best_effort and (line.above_bound or line.misses):
-            return f"{line.task} {'missed a deadline' if line.misses else 'exceeded its bound'}"
+    late = [line for line in seen.lines if not line.best_effort and (line.above_bound or line.misses)]
+    for line in sorted(late, key=lambda one: not one.misses):
+        return f"{line.task} {'missed a deadline' if line.misses else 'exceeded its bound'}"
     if why := incomplete(seen):
         return why
     return f"{seen.findings[0].what.value}: {seen.findings[0].line()}" if seen.findings else ""
