@@ -71,8 +71,8 @@ def assumption_lines(those: Collection[Assumed]) -> Iterator[str]:
     for one in those:
         if one.key == "waiting":
             yield (
-                f"assumed, for the file does not say (waiting): {', '.join(one.tasks)} sleep while their GPU work "
-                "executes; CUDA and HIP spin unless told otherwise"
+                f"assumed, for the file does not say (waiting): jobs of {', '.join(one.tasks)} sleep while their GPU "
+                "work executes; CUDA and HIP spin unless told otherwise"
             )
     if others := [one.key for one in those if one.key != "waiting"]:
         yield f"assumed of what the file does not say, as docs/taskset.md has it: {', '.join(others)}"

@@ -139,7 +139,8 @@ def _interpret(
             inside = value if isinstance(value, list) else [value]
             kind = "table" if any(isinstance(one, dict) for one in inside) else "key"
             known = ", ".join(["[platform]", *(f"[[{name}]]" for name in TABLES[1:-1])]) + f" and [[{TABLES[-1]}]]"
-            report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
+            cure = schema.foreign(key, value, TABLES) or f"; a taskset file has {known}"
+            report.add((key,), f"unknown {kind} {schema.quoted(key)}{cure}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
     document = chains.spelt_out(forks.spelt_out(document, report))

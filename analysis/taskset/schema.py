@@ -341,13 +341,16 @@ _EACH_WAY = (
     "no bound is known for forks and joins of chains: write a [[chain]] for each way, with sampled links where ways "
     "meet; a task that waits for workers has a segment { workers = [...] }"
 )
+_EXECUTOR = (
+    "an executor is a [[thread]], whose order says what it serves first, and its callbacks are tasks with "
+    "thread = its name"
+)
 ABSENT = {
     "in_flight": "a task is one thread; threads that take turns are a task each, with a multiple of the period, and "
                  "stages of a pipeline are tasks of a [[chain]]",
     "buffer": _ONE_VALUE, "depth": _ONE_VALUE, "queue": _ONE_VALUE, "fork": _EACH_WAY, "join": _EACH_WAY,
     "bus": _ONE_BUS, "direction": _ONE_BUS, "unit_step": _SIZES, "unit_least": _SIZES,
-    "executor": "an executor is a [[thread]], whose order says what it serves first, and its callbacks are tasks with "
-                "thread = its name",
+    "executor": _EXECUTOR, "callback": _EXECUTOR, "node": _EXECUTOR,
     "reserved_units": "compute_units are those that tasks may use",
     "group": "tasks that share units of the GPU are in one [[partition]]; tests of tasks that own units refuse that",
 }  # fmt: skip

@@ -175,6 +175,8 @@ pririty = 1
         (('period = "33ms"', 'period = "33ms"\nwcet = "5ms"'), 13, 'belong into segments: segments = [{ cpu ='),
         (('cpu = 0\n', 'cpu = 0\ngpu = "200ms"\n'), 11, 'belong into segments: segments = [{ cpu ='),
         (('cpu = 0\n', 'cpu = "2ms"\n'), 10, 'belong into segments: segments = [{ cpu ='),
+        (('cpu = 0\n', 'cpu = 0\nprio = 1\n'), 11, 'did you mean "priority"?'),
+        (('[platform]', '[[node]]\nname = "x"\n[platform]'), 3, "an executor is a [[thread]]"),
         (('waiting = "suspend"', 'waiting = "spin"'), 14, 'what others call spin is "busy" here'),
         (('cpus = 2 ', 'policy = "gcaps"\ncpus = 2 '), 4, 'what others call gcaps is "segment" here'),
     ],

@@ -15,7 +15,8 @@ KNOWN_AS = {
     "tsg-rr": "timesliced", "round-robin": "timesliced", "rr": "timesliced", "mpcp": "lock-priority",
     "fmlp": "lock-fifo", "fmlp+": "lock-fifo", "spin": "busy", "block": "suspend", "blocking": "suspend",
     "sleep": "suspend", "pip": "inheritance", "pcp": "ceiling", "msrp": "spin", "executor": "ros2", "ros": "ros2",
-    "singlethreadedexecutor": "ros2", "subscriber": "subscription", "server": "service", "aperiodic": "sporadic",
+    "singlethreadedexecutor": "ros2", "eventsexecutor": "fifo", "subscriber": "subscription", "topic": "subscription",
+    "server": "service", "aperiodic": "sporadic",
 }  # fmt: skip
 
 

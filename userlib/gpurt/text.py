@@ -20,10 +20,12 @@ def visible(text: object) -> str:
 
 
 def near(word: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """The known words that the user may have meant, the nearest one first."""
+    """The known words that the user may have meant: those that begin so, and the nearest ones."""
     from difflib import get_close_matches  # takes longer to load than most commands to run, and only mistakes need it
 
-    return get_close_matches(word, list(known), most, cutoff)
+    words = list(known)
+    whole = [one for one in words if len(word) > 2 and one.startswith(word)]
+    return list(dict.fromkeys([*whole, *get_close_matches(word, words, most, cutoff)]))[:most]
 
 
 def filename(path: object) -> str:
