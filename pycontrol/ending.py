@@ -116,9 +116,9 @@ def raised_signals() -> Iterator[None]:
 def later() -> Iterator[None]:
     """The signals of RECORDING take effect when the context is left.
 
-    By then its caller has noted what it began, and undoes that at its end.  The signals are not masked, for another
-    thread could get them, and Python's main thread would act on them at once.  Does nothing outside the main thread,
-    where no signal is handled.
+    By then the caller has noted what it began, so that it can undo that at its end.  The signals are not masked, for
+    another thread could get them, and Python's main thread would act on them at once.  Does nothing outside the main
+    thread, where no signal is handled.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

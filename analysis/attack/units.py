@@ -17,7 +17,7 @@ from analysis.rtgpu.analyse import System
 from analysis.rtgpu.method import Method
 from analysis.rtgpu.simulate import Way, worst
 
-#: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
+#: Tasksets that one process takes at a time.  A seed's tasksets depend on this number.
 SYSTEMS_A_BATCH = 500
 #: How many CPUs a taskset may have.
 MAX_CPUS_DRAWN = 3

@@ -69,7 +69,7 @@ class _Written:
         self.last = gone
 
     def next(self) -> _Job | None:
-        """The oldest that is not read; one that never ended, as a later one has, is left out."""
+        """The oldest job that was not read; a job that never ended, although a later one has, is left out."""
         while len(self.jobs) > 1 and self.jobs[0].end is None and self.jobs[1].end is not None:
             self.jobs.popleft()
         return self.jobs[0] if self.jobs else None

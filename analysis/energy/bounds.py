@@ -18,7 +18,7 @@ MAX_ENERGY_STEPS = 100_000
 def energy_bounds(setup: Setup) -> list[int | None] | None:
     """A bound on each task's response time, ns; None for one that is not bounded; None if the policy has no test.
 
-    Tasks may be sporadic.  Jobs that are late are taken to run, which covers skipping them.
+    Tasks may be sporadic.  The bound assumes that late jobs run, which covers policies that skip them.
     """
     if setup.rule is not UnitsRule.WHOLE or setup.order is Order.EDF:
         return None

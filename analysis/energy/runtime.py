@@ -96,7 +96,7 @@ class UnitsRuntime:
         return UnitsGrant(run.gpu, run.first, run.units, run.granted, run.kernel, run.release, run.deadline, copying)
 
     def deadline(self, task: int, job: int) -> int:
-        """The absolute deadline of the task's last job that was announced, or of its running one; 0 of others."""
+        """The absolute deadline of the job if it is the task's last announced or running one; else 0."""
         one = self.tasks[task]
         return next((int(found.deadline) for found in (one.next, one.run) if found.number == job), 0)
 

@@ -19,7 +19,7 @@ class Partition:
     """A part of the GPU, in space or in time.
 
     ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
-    ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
+    ``name``: of a partition that tasks share; None: it is one task's own.  Such a partition may have its own
     ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
     the platform.  With a ``domain`` of a Tegra's scheduler the slice is that domain's.
     NVIDIA's GPUs are divided in four ways.  ``mps_percentage``: of the SMs; ``mps_partition``: the name of one that

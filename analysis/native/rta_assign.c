@@ -21,7 +21,10 @@ static u32 rider_of(const struct rta *s, const struct rta_test *test, u32 entry)
 	return last;
 }
 
-/* Whether all CPU-only tasks pass whose bound depends on the GPU priority of @entry; UINT32_MAX: on no task's. */
+/*
+ * Whether all CPU-only tasks pass whose bound depends on the GPU priority of @entry; UINT32_MAX: those whose bound
+ * depends on no GPU priority.
+ */
 static bool riders_pass(struct rta *s, const struct rta_test *test, u32 entry)
 {
 	u32 i;

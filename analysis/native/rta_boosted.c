@@ -173,7 +173,7 @@ static inline int64_t lower_cap(const struct rta *s, const struct rta_task *j, c
 	return (c->gaps + c->segments) * (longest[j->at] + 2 * update);
 }
 
-/* Pushes what a task below takes: one segment in each gap, and what it owns. */
+/* Pushes the demand of a task below: one segment in each gap, and its time as an owner. */
 static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const struct rta_task *j,
 				 const struct charges *c)
 {
@@ -249,9 +249,9 @@ static inline int64_t raised(const struct rta *s, const struct rta_task *t, int6
 }
 
 /*
- * Pushes what a task above takes, or an equal; returns the constant part.  One that is above and never sleeps has no
- * jitter.  Tasks below it sleep for @late, as far as that counts as such.  Such tasks above it have @above segments.
- * If @waiting, CPU-only tasks are above it.
+ * Pushes the demand of a task above, or of an equal; returns the constant part.  A task above that never sleeps has no
+ * jitter.  @late is the sleep, where it counts as sleep, of the tasks below it; such tasks above it have @above
+ * segments.  If @waiting, CPU-only tasks are above it.
  */
 static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
 				  const struct charges *c, int64_t late, int64_t above, bool waiting)

@@ -303,8 +303,8 @@ int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_t
 /* The same of a job up to the end of its last GPU segment.  rta_solve() has just solved the task. */
 int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /*
- * Keeps and returns what rta_solve() has found of a task, or another bound where it has found none.  Finds the end of its last
- * GPU segment where bounds look at that.
+ * Stores and returns the bound that rta_solve() has found for a task, or else another bound.  Also finds the end of its
+ * last GPU segment if bounds need it.
  */
 int64_t rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound);
 /* Lets other tasks use what was found. */

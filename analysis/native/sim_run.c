@@ -72,7 +72,7 @@ static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 	return best;
 }
 
-/* When the task that has a CPU is done with what it does there; U64_MAX: that depends on others. */
+/* When the task that has a CPU completes its present activity; U64_MAX: that depends on others. */
 static u64 next_of(const struct cpu *cpu)
 {
 	const struct job_task *t = cpu->running;

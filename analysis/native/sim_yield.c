@@ -89,7 +89,7 @@ void sim_yield_end(struct sim *s, struct job_task *t)
 	t->yield.posted = t->yield.waits = false;
 }
 
-/* The next kernel of a segment, of which at least 1 ns is left for each of those that follow it. */
+/* Draws the next kernel of a segment, and leaves at least 1 ns of the segment for each later kernel. */
 static void next_kernel(struct sim *s, struct job_task *t)
 {
 	u64 kernel = t->yield.rest;

@@ -39,9 +39,9 @@ class InstanceProfile:
 
 
 def plainest(profiles: Sequence[InstanceProfile]) -> tuple[InstanceProfile, ...]:
-    """One profile for each number of SMs, ascending: that of which most instances fit.
+    """One profile for each number of SMs, ascending: the profile with the most instances.
 
-    Others of that size have more memory or media engines, and fit at no more places.
+    Others of that size have more memory or media engines, and do not fit at more places.
     """
     best: dict[int, InstanceProfile] = {}
     for one in profiles:

@@ -59,9 +59,9 @@ def equals_that_wait(taskset: Taskset, equals: Equals) -> str | None:
     """Why no bound holds where two GPU-using tasks of a CPU have the same priority; None if one can hold.
 
     A task that waits for the GPU and keeps its CPU can keep it from an equal that owns the GPU.  Under policy `job`
-    that needs no other task: one of the two is given the GPU while the other spins for it.  It needs none either where
-    one task sleeps while it owns the GPU and the other spins.  Where all tasks spin under `segment`, the owner must
-    sleep at the update lock when its segment ends.  Only a task of another CPU that uses the GPU makes it sleep there.
+    this needs no third task: one of the two gets the GPU while the other spins for it.  It needs none either if one
+    task sleeps while it owns the GPU and the other spins.  Where all tasks spin under `segment`, the owner must sleep
+    at the update lock when its segment ends.  Only a task of another CPU that uses the GPU makes it sleep there.
     """
     seen: dict[tuple[int, int], str] = {}
     cpus = {t.cpu for t in taskset if t.uses_gpu}

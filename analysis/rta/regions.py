@@ -33,7 +33,7 @@ def _region(part: Copy | Kernel) -> int:
 
 
 def left_out(taskset: Taskset) -> list[str]:
-    """A sentence on what a simulation of a GPU shared in time leaves out of copies and kernels; none if nothing.
+    """A remark if the simulation of a GPU shared in time simplifies copies and kernels; else an empty list.
 
     The tests add the longest copy or block to every context switch.  The simulator interrupts them anywhere.
     """

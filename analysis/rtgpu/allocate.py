@@ -104,7 +104,7 @@ def least_units(system: System, units: Units) -> Allocation | Unallocated:
 
 
 def _down(system: System, units: Units) -> list[int]:
-    """Units of the tasks before the first one that no number of those that are left saves.
+    """The units of each task, down to the first task that no number of the remaining units saves.
 
     A task's own units never make its response longer, so that the least number is found by bisection.
     """

@@ -54,7 +54,7 @@ class Responses:
 
     @property
     def best(self) -> BoundForm:
-        """The least one, of equals the first; if none is solved, that which came nearest."""
+        """The form with the least value, of equals the first; if none is solved, the one that came nearest."""
         return min(self.forms, key=lambda form: (not form.solved, form.value))
 
     def terms(self, form: BoundForm) -> tuple[Term, ...]:

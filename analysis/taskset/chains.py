@@ -88,7 +88,8 @@ def _check_trigger(producer: Task, consumer: Task, path: Where, report: Mistakes
 def _check_together(
     chains: Sequence[Chain], at: Sequence[int], known: dict[str, Task], report: Mistakes
 ) -> None:  # fmt: skip
-    """Tasks that release others do so in all chains, in no circle, and all that release one begin with one task."""
+    """Triggered links must be the same in all chains and form no circle; all that lead to one task must begin with one
+    task."""
     released = releases(chains)
     roots = beginnings(released)
     for number, chain in zip(at, chains, strict=True):

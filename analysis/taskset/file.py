@@ -67,9 +67,10 @@ class TasksetFile:
     """A taskset file without mistakes.
 
     ``launch``: by task name.  ``notes`` are remarks for the user.  ``lacks``: what bounds need and the file lacks, and
-    ``unmodelled``: what it has that no bound or simulation here is about.  Commands that print bounds refuse both.
-    ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.  ``clocks``: those
-    that times of tasks are of, by task, where the file says it.
+    ``unmodelled``: features of the file that no bound or simulation here supports.  Commands that print bounds refuse
+    both.
+    ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.  ``clocks``: the
+    clocks at which times were measured, by task, if the file says it.
     ``workers``: the tasks that have workers, and begin by yield, as a refusal of commands that know nothing of these.
     """
 

@@ -13,7 +13,7 @@ from analysis.taskset.schema import Mistakes, quoted
 from analysis.taskset.segments import WORKERS_KEY
 from gpurt.types import Document
 
-#: What a worker has from its task, and what it cannot have.
+#: The keys whose values a worker takes from its task, and the keys that it cannot have.
 GIVEN = ("period", "deadline", "group")
 NOT_OF_WORKERS = (
     *GIVEN, "jitter", "releases", "max_period", "gpu_priority", "offset", "thread", "rank", "kind", "partition"
@@ -87,7 +87,7 @@ def before(segments: Sequence[Document]) -> list[Document] | None:
 
 
 def read_forks(rows: Sequence[tuple[int, Document, int]], tasks: Sequence[Task], report: Mistakes) -> tuple[Fork, ...]:
-    """The forks of [[task]] tables whose fields are right; reports what these say wrong of their tasks.
+    """The forks of [[task]] tables whose fields are right; reports mistakes in what they say of their tasks.
 
     ``rows``: the number of each, its fields, and how many of its segments come before its workers.
     """

@@ -383,7 +383,7 @@ def cure_of_time(path: Path, value: str) -> str:
 
 
 def foreign(key: str, value: TomlValue, known: Collection[str]) -> str:
-    """What takes the place of a key of other descriptions, to be appended to a message; empty if it is none of those.
+    """The key to use here instead of a key of another format, to append to a message; empty for any other key.
 
     ``known``: the keys that there are in its place.
     """

@@ -222,7 +222,7 @@ struct budgets_look {
 	const struct gpurt_allowance *made;	/* for which all members of a group may not be under another one */
 };
 
-/* Whether members of a group are to be under that budget, and others under another one. */
+/* Whether the budget would hold for some members of a group only. */
 static int check_members(struct gpurt_gpu *gpu, struct genl_info *info, void *about)
 {
 	struct gpurt_allowance *wanted;
@@ -465,7 +465,7 @@ static struct gpurt_client *next_client(struct gpurt_gpu *gpu, const struct pid 
 	return found;
 }
 
-/* A process's descriptors that are made members of the group of that name; @entering: how many were none. */
+/* Makes a process's descriptors members of the group of that name; @entering: how many were not in the group before. */
 struct entry {
 	const char *name;
 	u32 entering;

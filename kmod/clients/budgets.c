@@ -197,7 +197,7 @@ struct gpurt_allowance *gpurt_allowance_of(struct gpurt_client *client)
 
 /*
  * The budget that the client is under.  For readers without the gate; they keep the client from being freed.  Any
- * process may be one, even one that is kept from its CPU meanwhile: it takes no lock for which clients wait that begin.
+ * process may read, and may lose its CPU meanwhile.  So this takes no lock that a client's begin waits for.
  */
 void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action)
 {

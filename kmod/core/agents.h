@@ -17,7 +17,7 @@
  * that is to be alone.  An exempt process may run as well: one of its clients is exempt.  An
  * exempt process is ordered on at once; every other one only when step `off` is over.
  *
- * An order replaces the one before it, which is never delivered once it is overtaken.  An agent
+ * An order replaces the previous one, which is then no longer delivered.  An agent
  * that has not carried out an order within `bound` is late.  An agent that takes back its answer to the present order
  * is late, too.  A late agent stays late, and no update waits for it, until it answers an order.  A new agent of the
  * same process inherits that, even if the process had no client in the meantime.  Processes cost their user nothing, so

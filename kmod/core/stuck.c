@@ -69,8 +69,8 @@ bool gpurt_stuck_seen(struct gpurt_stuck *k, const struct gpurt_sched *s, u64 li
 }
 
 /*
- * For how long the owner has been stuck, if that has been told; 0: it is not.  A reader needs no lock: what another
- * changes meanwhile makes the answer that of before or after.
+ * For how long the owner has been stuck, if that was reported; 0: it is not stuck.  A reader needs no lock: beside a
+ * change it gets the old or the new answer.
  */
 u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u64 now)
 {

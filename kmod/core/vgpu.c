@@ -282,7 +282,7 @@ u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 	return v->holder || (frees(v) && pick(v)) ? v->ready_at : U64_MAX;
 }
 
-/* The same of the GPU, or of all partitions of the one whose partition it is. */
+/* As gpurt_vgpu_next(), for all partitions of the GPU if @v is a partition. */
 u64 gpurt_vgpu_next_of_all(const struct gpurt_vgpu *v)
 {
 	return v->whole ? gpurt_whole_next(v->whole) : gpurt_vgpu_next(v);

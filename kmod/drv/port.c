@@ -163,8 +163,8 @@ static struct notifier_block power_notifier = { .notifier_call = power_changes }
 
 /*
  * Describes the patched drivers that there are, for those who ask why a GPU has another tier than
- * they expect.  Any process may ask, even one that is kept from its CPU meanwhile: it takes no lock
- * for which drivers, and modules that come, would wait.
+ * they expect.  Any process may ask, and may lose its CPU meanwhile.  So this takes no lock that drivers, or modules
+ * that load, would wait for.
  */
 static int describe(char *text, const struct kernel_param *param)
 {

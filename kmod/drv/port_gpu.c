@@ -449,9 +449,8 @@ void port_gpu_added(const struct port_driver *driver, void *handle, const char *
 }
 
 /*
- * From here on the driver hears that everyone may run.  So what it does by itself is right, too,
- * whatever it does first.  A client that has the GPU may lose its isolation a moment before it
- * hears that the GPU has gone.
+ * From here on the module answers the driver that everyone may run.  So the driver may rebuild its runlists at any
+ * time.  A client that has the GPU may lose its isolation a moment before it hears that the GPU has gone.
  */
 void port_gpu_removed(void *handle)
 {

@@ -204,7 +204,7 @@ static void tell_all(struct port_processes *all, struct port_process *p)
 	tell_some(all, p);
 }
 
-/* In process context.  The process has @change TSGs more.  The name that counts for rules is the one it has now. */
+/* In process context.  The process has @change TSGs more.  Rules by name compare the name that it has now. */
 void port_processes_tsgs(struct port_processes *all, struct pid *tgid, int change)
 {
 	struct port_process *p;

@@ -43,7 +43,7 @@ int gpurt_file_await_ends(kuid_t uid)
 	return left < 0 ? left : 0;
 }
 
-/* Waits for ordinary workers, so it is never called by a thread that may outrank them: bury() frees what that had. */
+/* Waits for ordinary workers, so threads that may outrank them never call it: bury() frees their descriptors. */
 static void file_free(struct kref *ref)
 {
 	struct gpurt_file *file = container_of(ref, struct gpurt_file, ref);

@@ -85,7 +85,7 @@ struct gpurt_runlist {
 	int err;			/* of the last commit that failed, until the log has it; 0 */
 	int power_err;			/* -EIO: the GPU of this decision has no power; -EAGAIN: it needed none; 0 */
 	u32 stale;			/* mask of the runlists that are not what they should be */
-	/* The owner that the runlist should be of, for drivers that rebuild it; NULL: it is everyone's. */
+	/* The owner whose runlist it should be, for drivers that rebuild it; NULL: every client's. */
 	struct gpurt_sched_client *only;
 	bool due;			/* the decision wants a commit, because of @cause, since @decided */
 	u32 cause;			/* enum gpurt_cause */

@@ -517,7 +517,7 @@ static bool first_has_left(struct bench *b)
 	return READ_ONCE(b->clients[0]->gone);
 }
 
-/* A driver that is stuck keeps none of the other GPUs of a process that ends. */
+/* If a process ends, a stuck driver does not delay the release of its other GPUs. */
 static void each_gpu_of_a_process_is_handed_on_by_itself(struct kunit *test)
 {
 	struct bench *stuck = bench_make(test, &sleeping_driver), *other = bench_make(test, &atomic_driver);

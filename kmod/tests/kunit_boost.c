@@ -864,7 +864,7 @@ static int nest(void *data)
 	return 0;
 }
 
-/* A thread of the highest priority is not to be had by one that has none. */
+/* A thread without a priority cannot get a thread of the highest priority to look. */
 static void another_thread_that_changes_nothing_has_nobody_look(struct kunit *test)
 {
 	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);

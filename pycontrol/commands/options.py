@@ -62,8 +62,7 @@ class Subcommand(click.Command):
     """A command with the options of all, which refuses a --device that would do nothing.
 
     ``computes``: it computes, and leaves nothing but files, so that Ctrl-C and SIGTERM end it soon (pycontrol.ending).
-    ``instead``: what to do instead of naming a host before it, if there is something.
-    ``extra``: what to do instead of an argument where it takes none.
+    ``instead``: the advice for a user who names a host before it.  ``extra``: the advice for a surplus argument.
     """
 
     def __init__(

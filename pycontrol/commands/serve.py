@@ -105,7 +105,7 @@ class Descriptor(Whole):
     name = "descriptor"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Checks it before the host opens files of its own, one of which would have that number."""
+        """Checks the descriptor before the host opens files of its own, which could get the same number."""
         number = click.INT.convert(value, param, ctx)
         try:
             access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
@@ -245,7 +245,7 @@ Examples:
   sudo gpurt emulate --allow video   members of that group may use it
 
 \b
-Who is allowed may do what the module's /dev/gpurt allows its group: use the GPUs at their own real-time priority, up to
+Allowed users may do what the module's /dev/gpurt allows its group: use the GPUs at their own real-time priority, up to
 RLIMIT_RTPRIO, and read the status.  To change keyed_option needs root or your user.
 
 \b

@@ -220,7 +220,8 @@ class AgentGpu(Gpu):
         lib.gpurt_agents_commit(self.agents, alone, way, now)
 
     def isolate(self, client: GpuClient, now: int) -> None:
-        """The owner begins again if others may be on that it minds by now: all, or this one, which comes after it."""
+        """The owner begins again if clients may be on the GPU that must now be off: all others, or this one, which came
+        later."""
         agents, owner = self.agents, self.runner
         if self.in_flight or not isinstance(owner, GpuClient) or not (agents.lazy or agents.step or agents.beside):
             return

@@ -133,7 +133,7 @@ class Commands:
     ) -> None:  # fmt: skip
         """Calls `done` with the records that answer a command, once its decisions are carried out.
 
-        Those that an iterator gives may be made later, as the reader takes them: they stay what they are now.
+        Records from an iterator may be made later, when the reader takes them, but show the present state.
         Or with a Refusal: what is to change is not valid, and nothing has changed; or a decision failed when its turn
         came.
 

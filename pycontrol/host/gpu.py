@@ -33,8 +33,8 @@ from pycontrol.host.threads import Band
 from pycontrol.host.users import Account
 from pycontrol.host.waiter import FOREVER, Answers, Waiter, Waiters
 
-#: Best-effort decisions, clients that wait for the GPU and calls that wait, with which one turn of the loop is done.
-#: More of them wait for later turns: any number may have come to the gate while an update was in flight.
+#: The most best-effort decisions, waiting clients and waiting calls that one turn of the loop handles.  The others wait
+#: for later turns: any number may have come to the gate while an update was in flight.
 MAX_DECISIONS_A_TURN = 8
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 

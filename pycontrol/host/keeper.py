@@ -17,7 +17,7 @@ from typing import Protocol
 
 from pycontrol.machine import procs
 
-#: Thread id (0: the slot is free), process id, what it had before and what it was raised to: policy and priority each.
+#: Thread id (0: the slot is free), process id, then policy and priority before the raise and when raised.
 SLOT = struct.Struct("=IIIIII")
 SLOTS = 16384
 #: The name of the process (prctl(2)).

@@ -29,9 +29,9 @@ RESERVE = 64
 
 
 def scarce(fd: int, more: int = 0) -> bool:
-    """Whether the descriptor belongs to the reserve, or so many after it do.
+    """Whether the descriptor, or one of the ``more`` next ones, belongs to the reserve.
 
-    The kernel gives the lowest one that is free, so all below one that was just opened are taken.
+    The kernel gives the lowest free number, so all below a new one are taken.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return fd + more >= limit - min(RESERVE, limit // 4)

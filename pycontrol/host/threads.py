@@ -211,14 +211,14 @@ class Callers:
         self.note(0, pid, self._priority(pid))
 
     def note(self, name: int, tid: int, priority: int) -> None:
-        """A thread called that has this priority."""
+        """Notes a calling thread and its priority."""
         self._known.pop(name, None)
         self._known[name] = (tid, priority)
         if len(self._known) > self.MOST:
             del self._known[next(iter(self._known))]
 
     def called(self, name: int) -> None:
-        """A thread called, by what it says."""
+        """Notes that a thread has called, by the id that it gives."""
         self._calls += 1
         if name not in self._known:
             self.note(name, name, self._priority(name))
@@ -249,7 +249,8 @@ class Threads:
         """None yet."""
         self.keeper = keeper
         self._known: weakref.WeakValueDictionary[int, HostThread] = weakref.WeakValueDictionary()
-        #: By what a process calls its thread.  In a container that can be the id of another one of its threads here.
+        #: By the thread id in the process's own pid namespace.  In a container another of its threads may have that id
+        #: here.
         self._named: weakref.WeakValueDictionary[tuple[int, int], HostThread] = weakref.WeakValueDictionary()
 
     def of(self, pid: int, tid: int, likely: int, pieces: HostPieces) -> HostThread:

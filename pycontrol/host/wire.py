@@ -80,7 +80,7 @@ def structure(call: CData, kind: str, payload: bytes) -> CData:
     The rules are "Structures that grow" of uapi/gpurt.h.
 
     Raises:
-        Malformed: its size is not what it says, or it has content that this host does not know.
+        Malformed: its size differs from the size that it states, or it has content unknown to this host.
     """
     if len(payload) < 4:
         raise Malformed("no structure")

@@ -12,5 +12,5 @@ Home: TypeAlias = tuple[str, str]
 
 
 def group_of(name: str, pid: int) -> Home:
-    """The group of that name that a process is in; no name: it is in none."""
+    """The group in which a process is, by the group's name and user; without a name, in none."""
     return (name, procs.user(pid)) if name else ("", "")

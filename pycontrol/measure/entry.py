@@ -117,9 +117,10 @@ def _period(account: Account) -> str:
 
 
 def _waiting(account: Account) -> str:
-    """What the threads did while their GPU work executed; a "?" where that was not to be seen.
+    """What the threads did while their GPU work executed; a "?" where that could not be seen.
 
-    A job may be kept from its CPU, too: so one that hardly slept shows more than any that did.
+    A thread may also be off its CPU because it was preempted: so one job that hardly slept proves more than jobs that
+    did.
     """
     shares = [job.slept for run in account.results for job in run.jobs.jobs if job.segments]
     if not shares or None in shares:

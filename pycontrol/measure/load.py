@@ -24,7 +24,7 @@ def cpu(number: int, size: int) -> None:
 
 
 def _gpu() -> None:
-    """Submits work and waits for it, so that the GPU never has none."""
+    """Submits work and waits for it, so that the GPU is always busy."""
     from gpurt.segments import Client
 
     with Client() as client:

@@ -301,7 +301,7 @@ def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _code(program: subprocess.Popen[bytes]) -> int | None:
-    """How it ended, which is known a moment after its output has closed; None: it lives."""
+    """The program's exit status, known a moment after its output has closed; None: it still runs."""
     assert program.stdout
     if readable(program.stdout, 0):
         with suppress(subprocess.TimeoutExpired):

@@ -27,9 +27,9 @@ def start(
     command: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None, priority: int = 0,
     preload: str = "", guard: Guard | None = None,
 ) -> tuple[subprocess.Popen[bytes], int]:  # fmt: skip
-    """Starts a program in a process group of its own, without stdin; and its CPU time before it began, ns.
+    """Starts a program in a process group of its own, without stdin; returns it and its CPU time before it began, ns.
 
-    ``guard``: told of the group, which ``over`` must be called for.
+    ``guard``: learns of the group; its ``over`` must be called for the group.
 
     Raises:
         RuntimeFailure: it cannot be started.

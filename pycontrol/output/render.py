@@ -53,7 +53,7 @@ def columns() -> int | None:
 
 
 def _blocks(headers: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """The cells of each row below each other, except those that say nothing."""
+    """The cells of each row, one below the other, without empty cells."""
     longest = max(map(len, headers))
     blocks = []
     for row in body:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Functions that a segment is put around: what it can cover, and what it would end before."""
+"""Functions that a segment is put around: the kinds that it can cover, and the kinds whose work would outlast it."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
  * The CUDA driver API.  A program reaches it by linking to it, by dlsym(), or by cuGetProcAddress().  The CUDA runtime,
  * which is usually linked into the program, uses cuGetProcAddress().
  *
- * The table cuda.table says what each function does.  Here is what the kinds of that table mean, beyond those of
- * launches.h.
+ * The table cuda.table says what each function does.  This file defines the kinds of that table that launches.h lacks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

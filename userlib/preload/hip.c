@@ -3,8 +3,7 @@
  * HIP's runtime: a shared library.  Programs link to its symbols, or look them up by name: by dlsym() or by
  * hipGetProcAddress().
  *
- * The table hip.table says what each function does.  Here is what the kinds of that table mean, beyond those of
- * launches.h.
+ * The table hip.table says what each function does.  This file defines the kinds of that table that launches.h lacks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -103,8 +103,8 @@ struct family {
 	 */
 	int (*turn)(struct tsg *tsg, int fd, bool on);
 	/*
-	 * The same for as many TSGs of the list as one call of the driver can take.  Changes the state of those that it
-	 * tries only; turn() is called for what is not @on then.  May be NULL.
+	 * The same for as many TSGs of the list as one call of the driver can take.  Changes the state of only these
+	 * TSGs; turn() is called for those that are not @on afterwards.  May be NULL.
 	 */
 	void (*together)(struct tsg *tsgs, bool on);
 	/*
@@ -166,7 +166,7 @@ bool process_sealed(void);
  * before are passed on: they are those of allocators and sanitizers, which are not ready either.
  */
 bool preload_ready(void);
-/* Says so if a library before this one has a dlsym() that does not call this one's. */
+/* Prints a warning if an earlier library has a dlsym() that does not call this one's. */
 void preload_check_chain(void);
 /* The real calls. */
 int real_ioctl(int fd, unsigned long request, void *argument);

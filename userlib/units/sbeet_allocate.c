@@ -114,7 +114,7 @@ static energy_t bill_total(struct bill *b, const struct work *w, u32 gpu)
 	return total;
 }
 
-/* A bill with the GPU's running kernels; of complete schedules if active energies are compared. */
+/* Opens a bill that has the GPU's running kernels; it covers complete schedules if active energies are compared. */
 static void bill_open(struct bill *b, const struct work *w, u32 gpu, u64 until)
 {
 	const struct gpurt_sgpu *g = &w->s->gpu[gpu];

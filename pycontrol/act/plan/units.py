@@ -25,7 +25,7 @@ from gpurt.text import filename
 from gpurt.types import Document
 
 OBJECTIVES = ("least", "slack")
-#: The tests unless another one is named, for tasks that suspend and for those that wait busily.
+#: The default tests, for tasks that suspend and for tasks that wait busily.
 TEST, BUSY_TEST = "rtgpu", "stgm"
 
 

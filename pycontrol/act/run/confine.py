@@ -227,7 +227,7 @@ def _percentage(wanted: int, given: Mapping[str, str]) -> tuple[dict[str, str], 
 
 
 def _green(index: int, parts: Sequence[Partition], given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The context's number, and the sizes of all contexts of the one split by their numbers."""
+    """The environment for a green context: its number, and the sizes of all contexts of the split, by number."""
     if given.get(PERCENTAGE, "100") != "100":
         raise UsageError(f"{PERCENTAGE} is {visible(given[PERCENTAGE])}: unset it, green contexts have their own sizes")
     sizes = {one.green_context: one.size for one in parts if one.green_context is not None}

@@ -40,14 +40,15 @@ class Ran:
 class Host:
     """The known facts of a host.
 
-    ``policy`` and ``count`` of GPUs: all that a trace may say of them; None, 0: not even that.  Beside GPUs ``policy``
-    is one that they had before.  ``known``: False of a real host that a trace does not describe.  ``raises``: whether
-    the host raises other processes' threads; None: it was not asked.  ``thread_stays``: whether the GPUs' threads stay
-    on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of patched drivers.  ``cpus``: the
-    numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who ran the tasks, may use
-    SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by pid.  ``names``: the
-    tasks that processes may be.  ``homes``: the partitions that processes were started in.  ``users``: the numbers of
-    processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of the machine, at each look;
+    ``policy`` and ``count``: of the GPUs, if a trace says no more of them; None, 0: it does not say that either.  If
+    there are ``gpus``, ``policy`` is one that they had before.  ``known``: False of a real host that a trace does not
+    describe.  ``raises``: whether the host raises other processes' threads; None: it was not asked.  ``thread_stays``:
+    whether the GPUs' threads stay on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of
+    patched drivers.  ``cpus``: the numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who
+    ran the tasks, may use SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by
+    pid.  ``names``: the tasks that processes may be.  ``homes``: the partitions that processes were started in.
+    ``users``: the numbers of processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of
+    the machine, at each look;
     empty: it was not looked at.
     """
 

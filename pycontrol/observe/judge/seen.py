@@ -88,7 +88,7 @@ class Held:
 class SeenTask:
     """The state of a task: its jobs by release, their arrivals, and the segments by the names of its processes.
 
-    ``tells``: whether it tells of its jobs, so that those under way are known; ``told``: whether it ever did.
+    ``tells``: whether it reports its jobs, so that those under way are known; ``told``: whether it ever has.
     ``lost``: events were lost since it was seen last, so that what it does now is not known.  ``flooded``: more jobs
     were under way than are kept.  ``gap``: the longest distance of its arrivals, ns, where a chain rests on it.
     ``tellers``: the processes that tell of its jobs and are not gone, the latest last.

@@ -82,7 +82,7 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
             super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Ends a connection that was begun to serve."""
+        """Ends a connection that is being served."""
         with self._lock:
             self._busy -= 1
             self._open.pop(request, None)

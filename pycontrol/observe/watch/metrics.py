@@ -61,8 +61,8 @@ class _Known:
         return {metric: value(self.last) for metric, (value, _) in SUMS.items()}
 
     def may_be(self, one: ClientInfo) -> bool:
-        """Whether it is that client of the same number.  A host that was restarted numbers its clients anew, also those
-        of a process that it had before: they have done less.  For how long it owned the GPU says nothing, see `update`.
+        """Whether ``one`` is this client.  A restarted host reuses the numbers, also for the same process, but then the
+        client's counts are smaller.  The time that it owned the GPU says nothing, see `update`.
         """
         before, now = ((each.segments, each.preemptions, each.overruns, each.copies) for each in (self.last, one))
         return self.last.pid == one.pid and all(was <= count for was, count in zip(before, now, strict=True))
