@@ -49,7 +49,7 @@ class LazyGroup(click.Group):
         return list(self.parts)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command; None lets click say that there is none."""
+        """The command, or None: then click says that it does not exist."""
         entry = self.parts.get(name)
         if entry is None:
             return None

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long a call may take, and hence what its thread does until the answer is there. */
+/* How long a call may take, which decides what its thread does until the answer comes. */
 enum gpurt_patience {
 	GPURT_WAITS,			/* for the GPU or for work: it sleeps, and a signal interrupts it (-EINTR) */
 	GPURT_IS_ANSWERED,		/* as soon as the host has its turn */

@@ -32,14 +32,14 @@ def tests(names: Sequence[str]) -> list[Test]:
 
 
 def distinct(those: Sequence[Test]) -> list[Test]:
-    """The tests without those that have the formula of one before, for the same system."""
+    """The tests without those that repeat the formula of an earlier test for the same system."""
     facts = [(test.demands, test.instead, test.analysis, test.policy, test.waiting, test.forms,
               test.assigns) for test in those]  # fmt: skip
     return [test for at, test in enumerate(those) if facts[at] not in facts[:at]]
 
 
 class Chosen(NamedTuple):
-    """The test that a command uses, None if there is none.
+    """The test that a command uses, or None.
 
     ``why``: why there is none, or why the taskset's passing the test is no proof.  ``notes``: remarks on the test.
     """

@@ -47,7 +47,7 @@ def another(test: Test, how: str) -> str:
 
 
 def of_policies(taskset: Taskset) -> Iterator[Elsewhere]:
-    """The other policies that ship under which the taskset as it stands is schedulable."""
+    """The other policies of the hosts under which the unchanged taskset is schedulable."""
     for policy in Policy.words():
         if policy == taskset.platform.policy or (one := under(taskset, policy)) is None:
             continue

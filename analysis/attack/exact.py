@@ -188,7 +188,7 @@ def _limits_of(one: Chain, unit: int, limits: Mapping[str, Times] | None) -> lis
 
 
 def _endless(taskset: Taskset) -> Taskset:
-    """Without time slices, which delay best effort only, where no workers use the GPU."""
+    """The taskset without time slices: these delay only best effort, if no workers use the GPU."""
     parts = taskset.with_partitions(lambda part: replace(part, slice=None))
     return replace(parts, platform=replace(parts.platform, time_slice=0))
 

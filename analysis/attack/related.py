@@ -19,7 +19,8 @@ Table = dict[str, str]
 class Related(Drawn):
     """One file, mostly of a policy whose bounds know such tasks.
 
-    ``kinds``: which of RELATION_KINDS it has, where its tasks allow that.  Half of the files are ``tiny``: few states.
+    ``kinds``: the RELATION_KINDS that the file has, if its tasks allow them.  Half of the files are ``tiny``: few
+    states.
     """
 
     def __init__(self, rng: random.Random) -> None:

@@ -75,7 +75,7 @@ def plan_masks(wants: Sequence[Want], topology: Topology, release: Release = LAT
     """The best plan.
 
     Raises:
-        Impossible: there is none; or, if its text says so, none was found.
+        Impossible: no plan exists; or, if its text says so, none was found.
         ValueError: no partition, too many, two of one name, or a size that is no size.
     """
     _check(wants)

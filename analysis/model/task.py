@@ -193,7 +193,7 @@ class Task:
 
     @property
     def longest_gap(self) -> int | None:
-        """A: within which time after any instant a job is released, ns; None if nothing says."""
+        """A: after any instant a job is released within this time, ns; None if unknown."""
         return None if self.max_period is None else self.max_period + self.jitter
 
     @property

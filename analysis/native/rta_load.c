@@ -158,9 +158,9 @@ static void find_users(struct rta *s)
  * An upper bound of what any formula charges for one job.  If small() accepts the sum of this over all
  * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period,
  * and the poll.  A job is charged its own demand, and under RTA_ROUNDS also its slices times a round of all users.  For
- * each of its segments, or of the segments of the task that waits, it is charged overheads.  Under RTA_QUEUES it is
- * charged the requests of all other tasks for each of them, too.  Under RTA_WINDOWS it is charged all that once for
- * each such segment.  Rounding of doubles is far below the margin of LARGEST to 2^63.
+ * each of its segments, or of the segments of the task that waits, it is charged overheads.  Under RTA_QUEUES each of
+ * these segments is also charged the requests of all other tasks.  Under RTA_WINDOWS each such segment is charged all
+ * of that once.  Rounding of doubles is far below the margin of LARGEST to 2^63.
  */
 static double charged(const struct rta_test *test, double demand, double rounds, double segments, double requests,
 		      double overhead)

@@ -126,7 +126,7 @@ def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     """The GPU-using task whose GPU priority decides a CPU-only task's bound; None if there is none.
 
     The rider is the lowest GPU-using task above it on its CPU, or an equal, that waits busily.  Its waiting time
-    contains that of the other ones above it.
+    contains that of the other tasks above it.
     """
     if _first(task, taskset) is not None:
         return None

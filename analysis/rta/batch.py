@@ -183,7 +183,7 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
 
 
 def u32(values: Iterable[int]) -> array[int]:
-    """An array of 32-bit numbers.  Raises OverflowError for one that is none."""
+    """An array of 32-bit numbers.  Raises OverflowError if a number does not fit."""
     return array("I", values)
 
 

@@ -135,9 +135,9 @@ def _requested(task: Task, system: System) -> list[tuple[Requests, int, str]]:
 
 
 def _requests(resource: Resource, task: Task, system: System) -> Requests:
-    """Those of the task and of the tasks of its CPU that can execute before it, equals among them.
+    """Requests of the task and of the tasks of its CPU that can execute before it, equals among them.
 
-    Only tasks above that never sleep have no request of a job that was released before (readings: boosted).
+    A task above may also request in a job released before, unless it never sleeps (readings: boosted).
     """
     one = next(t for t in system.taskset if t.name == task.name)
     jobs = len(task.segments) // max(len(one.segments), 1)

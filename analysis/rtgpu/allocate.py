@@ -265,9 +265,9 @@ def _options(system: System, index: int, units: Units, left: int) -> Sequence[in
 def _response(
     system: System, index: int, given: Sequence[int], known: Mapping[str, int], units: Units
 ) -> Response:  # fmt: skip
-    """The response of a task if the tasks after it delay it as little as any number of units lets them.
+    """The response of a task if the tasks after it have the numbers of units at which they delay it least.
 
-    Under most methods these do not matter.  Where they do, as users of the one resource, more units make their
+    Under most methods these tasks do not matter.  Where they do, as users of the one resource, more units make their
     requests shorter, so that this is a lower bound.
     """
     later = [units.total if user else 0 for user in system.users[len(given) :]]

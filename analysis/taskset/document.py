@@ -25,7 +25,7 @@ def _task_schema() -> Document:
 
 
 def worded(kind: Document) -> str:
-    """What may stand after the equals sign, in words, of a value with this schema."""
+    """In words, the values that may follow the equals sign, by this schema."""
     if "anyOf" in kind:
         return " or ".join(dict.fromkeys(worded(one) for one in kind["anyOf"])).replace("time or span", "span")
     if "enum" in kind:
@@ -44,7 +44,7 @@ def worded(kind: Document) -> str:
 
 
 def keys(schema: Document | None = None, before: str = "") -> Iterator[tuple[str, str]]:
-    """Each key of a file, as task.segments.gpu, what it means, and what values it has."""
+    """Each key of a file, such as task.segments.gpu, with its meaning and its values."""
     schema = schema or json_schema()
     for name, value in schema.get("properties", {}).items():
         needed = "; required" if name in schema.get("required", []) else ""

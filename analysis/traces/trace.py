@@ -45,7 +45,7 @@ FOREIGN = "; `gpurt init --from FILE` makes a taskset of what PyTorch's profiler
 PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
 #: Entry of the head of a file that was written while the events came (analysis.traces.partial).
 PARTIAL = "partial"
-#: The text that says of a partial trace that it is one.
+#: The text that marks a trace as partial.
 CUT_OFF_TRACE = "the recording was cut off after this: what came later is not in the file"
 
 

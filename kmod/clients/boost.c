@@ -82,7 +82,7 @@ static bool is_over(const struct gpurt_client *client)
 
 	if (gpurt_boost_is(client, GPURT_BOOST_OVER))
 		return true;
-	/* Others wait for its decision, and it is above all that could keep it from its CPU until that is taken. */
+	/* Others wait for its decision, so until then it executes above every task that could take its CPU. */
 	if (READ_ONCE(b->call) != GPURT_BOOST_IN_NONE)
 		return false;
 	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */

@@ -288,8 +288,8 @@ void gpurt_allowance_apply(struct gpurt_client *client)
 }
 
 /*
- * Called with the GPU held alive.  A member of a group that is to be under another budget leaves its own.  All do so
- * before one joins another, for a group is under one budget.
+ * Called with the GPU held alive.  A member of a group that is to be under another budget leaves its own.  All members
+ * leave before one joins the other budget, since a group is under one budget.
  */
 void gpurt_allowance_leave(struct gpurt_client *client)
 {

@@ -3,7 +3,7 @@
 
 #define process_of(entry) list_entry(entry, struct gpurt_agent_process, node)
 
-/* Whether the process is to be alone, or of the group that is to be. */
+/* Whether the process, or its group, is to have the GPU alone. */
 bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
 	return a->only && (a->only == p->number || a->only == p->group);

@@ -174,10 +174,10 @@ u32 gpurt_boost_cpu(u32 normal, u32 level)
 }
 
 /*
- * The CPU priority that the thread of a segment of that form and @level must have the right to.  It
- * is the highest one that the thread is raised to.  Linux lets every user give his threads any
- * priority up to their present one, for good.  Linux compares both before it changes anything: a
- * thread that was lowered meanwhile is given the priority nevertheless.
+ * The CPU priority that the thread of a segment of that form and @level must have the right to.  It is the highest
+ * priority that the thread can be raised to.  Linux lets every user give his threads any priority up to their present
+ * one, for good.  Linux compares both before it changes anything: a thread that was lowered meanwhile is given the
+ * priority nevertheless.
  */
 u32 gpurt_boost_right(u32 normal, u32 form, u32 level)
 {

@@ -463,7 +463,7 @@ static bool is_demoted_group(const struct gpurt_sched_client *c)
 	return c->group && c->depth && c->group->group->demoted;
 }
 
-/* A new segment or job, and of the last one's demotion only its reason counts. */
+/* A segment or job begins.  A demotion of the previous one ends, unless its reason still holds. */
 static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	bool crowded = !queued(c) && c->budget && gpurt_budget_demotes(c->budget) &&
@@ -1031,9 +1031,9 @@ int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32
 
 /*
  * The administrator makes the client a member, also in the middle of a segment: the cure where programs wait for one
- * another.  What the client has open counts at the key of the group's tenure.  If the group is in none, one begins, and
- * the group comes after its equals.  Other errors than gpurt_group_add()'s: -EOPNOTSUPP, a tenure would span GPUs of
- * which one has a lock policy.
+ * another.  The client's open segments now count for the group, at the key of the group's tenure.  If the group is in
+ * none, one begins, and the group comes after its equals.  Other errors than gpurt_group_add()'s: -EOPNOTSUPP, a tenure
+ * would span GPUs of which one has a lock policy.
  */
 int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u64 now)
 {

@@ -354,7 +354,7 @@ unlock:
 /*
  * In process context, by a caller who keeps the client from being freed.  The client is, or is
  * about to be, real-time.  From now on it is taken off the GPU at once when its process ends.
- * Policy `job` looks at it with those that are urgent.
+ * Policy `job` looks at it with the urgent clients.
  */
 void gpurt_exits_urgent(struct gpurt_client *client)
 {

@@ -89,7 +89,7 @@ static void members_own_together(struct kunit *test)
 	group_free(b);
 }
 
-/* The cure of an owner that waits for another one. */
+/* The cure for an owner that waits for another program. */
 static void the_administrator_moves_clients_that_are_inside(struct kunit *test)
 {
 	struct bench *b = group_make(test, &group_driver, 0);

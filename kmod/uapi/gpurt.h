@@ -150,7 +150,8 @@
  *	is `segment`, and the process has no budget, group or exemption.  With GPURT_ORDER_MANY the agent of the process
  *	that is to have the GPU takes `channels` of others off by one call.  With GPURT_ORDER_PUT it puts them back.
  *	Those have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set` answers that at once.
- *	Any other one carries it out itself.  If the call failed, as `result` says, the others get the order again, with
+ *	Any other agent carries the order out itself.  If the call failed, as `result` says, the others get the order
+ *	again, with
  *	GPURT_ORDER_ANEW: it may have been carried out, or not.  An agent that does not answer within the host's bound
  *	is reported (GPURT_EVENT_LATE).  With GPURT_ORDER_YIELD beside GPURT_ORDER_FREE others are
  *	there: the process begins with GPURT_BEGIN_YIELD, and only segments that have one stream and only
@@ -246,11 +247,10 @@
  * A thread of form `owner` or `fence` keeps its CPU from less urgent ones while it waits for its
  * turn to take a decision.  With GPURT_BEGIN_WAIT it sleeps instead, as one of form `self` does.
  *
- * A host with GPURT_CAP_RAISES raises threads, in all forms.  One without (a user-space host that has not
- * CAP_SYS_NICE) has them raise themselves.  There `owner` and `fence` are EOPNOTSUPP under policy
- * `boosted`.  The outermost begin of a thread that is not at the priority `raised` returns EAGAIN,
- * with `raised` set.  The caller gives its thread that priority and calls again.  libgpurt does so,
- * and lowers the thread after the end.
+ * A host with GPURT_CAP_RAISES raises threads, in all forms.  A host without it (a user-space host that lacks
+ * CAP_SYS_NICE) has them raise themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`.  The
+ * outermost begin of a thread that is not at the priority `raised` returns EAGAIN, with `raised` set.  The caller gives
+ * its thread that priority and calls again.  libgpurt does so, and lowers the thread after the end.
  *
  * Programs that wait for one another
  * ----------------------------------

@@ -95,9 +95,9 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
 
 
 def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:
-    """The groups that processes in no group join, by pid.
+    """The groups that processes without a group join, by pid.
 
-    None is that of a task that holds a segment while its workers execute: its threads have to join by themselves.
+    A task that holds a segment while its workers execute is left out: its threads have to join by themselves.
     """
     alone = {one.pid for one in host.clients if not one.group}
     held = loaded.taskset.held

@@ -117,7 +117,7 @@ def _beside(loaded: Taskset, why: str) -> Beside:
 
 
 def _connected(device: str | None) -> str | None:
-    """The kind of the host that is there; None if there is none."""
+    """The kind of the present host, or None."""
     try:
         with connect(device) as control:
             gpus = control.gpus()

@@ -73,13 +73,13 @@ class Subcommand(click.Command):
 
     @property
     def asks(self) -> bool:
-        """Whether the command is given what --device names."""
+        """Whether the command's function takes the value of --device."""
         return "device" in inspect.signature(inspect.unwrap(self.callback or print)).parameters and not any(
             one.name == "device" for one in self.params
         )
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Its own, and those of all commands, before --help."""
+        """The command's own parameters, then those of all commands, then --help."""
         *own, last = super().get_params(ctx)
         return [*own, *COMMON, last]
 

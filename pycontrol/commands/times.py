@@ -188,7 +188,8 @@ def _check_output(output: Path, command: Sequence[str]) -> None:
 
 
 def _beside(output: Path | None) -> Path | None:
-    """The checkpoint of the measurement that a file gets, whatever link names it; None for a pipe or a device."""
+    """The checkpoint of the measurement that goes into this file, by the file's real path; None for a pipe or a
+    device."""
     if output is None or not regular(output):
         return None
     target = output.resolve()

@@ -191,7 +191,7 @@ class Connection:
             self.host.want_write(self, blocked)
 
     def _take(self) -> bytes | None:
-        """The next packet that it is owed; None: there is none."""
+        """The next packet for the client, or None."""
         first = self.answers or self.streams
         if 0 <= self.cursor < (first[0][0] if first else self.host.feed.head):
             return self._event()

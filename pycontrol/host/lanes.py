@@ -87,7 +87,7 @@ class Lanes:
         lane.members += 1
 
     def leave(self, lane: Lane, descriptors: Iterable[int]) -> None:
-        """The opposite.  A lane that nothing is in ends."""
+        """Removes descriptors from a lane.  An empty lane ends."""
         for fd in descriptors:
             lane.epoll.unregister(fd)
         lane.members -= 1

@@ -179,7 +179,7 @@ def raised(latency: Iterable[UpdateLatency], policies: Collection[str | None] = 
 
 @dataclass(frozen=True, slots=True)
 class BusStatus(Durations):
-    """The bus of one GPU, and how long those waited that were given it.
+    """The bus of one GPU, and how long clients waited until they got it.
 
     ``client`` is None while no client has it; ``held_ns``: for how long that client has had it.  ``pid`` is 0 and
     ``comm`` empty if this process may not know whose client it is.

@@ -136,7 +136,7 @@ class SchedNode:
         return found
 
     def _listed(self, code: int, request: Callable[[int, int], CData], what: str) -> list[int]:
-        """The numbers in a bitmap that the driver fills, whose size is asked for until it is large enough."""
+        """The numbers in a bitmap that the driver fills; enlarges the bitmap until the driver finds it large enough."""
         size = BITMAP
         while True:
             bitmap = ctypes.create_string_buffer(size)

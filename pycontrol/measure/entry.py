@@ -91,7 +91,7 @@ def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
 
 
 def _process(account: Account) -> list[str]:
-    """The process, if it told of jobs of other tasks, too: one client then has the GPU for all of them."""
+    """The process, if it also reported jobs of other tasks: one client then has the GPU for all of them."""
     beside = sorted({name for one in account.results for name in one.jobs.beside})
     if not beside:
         return []

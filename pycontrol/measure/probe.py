@@ -279,7 +279,7 @@ def _loaded(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def _started(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
-    """The user's program, which is killed at the end; so is one that a signal's exception finds just started."""
+    """The user's program, which is killed at the end, also if a signal raises an exception just after its start."""
     assert probed.load
     program = None
     try:

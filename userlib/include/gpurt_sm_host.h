@@ -18,7 +18,10 @@
 #include <ucontext.h>
 #include <vector>
 
-/* A thread's view of the machine, as part of a block.  A test may have another one, such as threads of the system. */
+/*
+ * A thread's view of the machine, as part of a block.  A test may use another implementation, such as threads of the
+ * system.
+ */
 struct gpurt_sm_here {
 	virtual unsigned int id() = 0;		/* of the SM */
 	virtual bool leads() = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The library's mutexes.  Where tests build it with PRELOAD_CHECKS, the process ends if a thread takes one that it has,
- * or releases one that it has not.  Otherwise nobody would notice before two threads meet.
+ * The library's mutexes.  Where tests build it with PRELOAD_CHECKS, the process ends if a thread locks a mutex that it
+ * holds, or unlocks one that it does not hold.  Otherwise nobody would notice before two threads meet.
  */
 #ifndef GPURT_PRELOAD_MUTEX_H
 #define GPURT_PRELOAD_MUTEX_H

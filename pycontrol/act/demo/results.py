@@ -60,7 +60,8 @@ class TaskResult:
 
     @property
     def above_bound(self) -> bool:
-        """Whether a response time on this machine exceeded the bound.  It may: the analysed system is another one."""
+        """Whether a response time on this machine exceeded the bound.  A response may exceed it, since the bound is for
+        another system."""
         return self.bound is not None and self.observed is not None and self.observed > self.bound
 
     @property
@@ -98,7 +99,7 @@ class SetupResult:
 class Results:
     """The whole demonstration.
 
-    ``comparable``: whether this machine is as the file says, so that bounds speak of what it did.  ``notes`` describe
+    ``comparable``: whether this machine is as the file says, so that the bounds hold for its run.  ``notes`` describe
     the circumstances of the run.  ``ended``: what ended it before all set-ups were run; None: nothing did.
     """
 

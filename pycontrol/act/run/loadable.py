@@ -79,7 +79,7 @@ def _of_script(name: str, head: bytes, library: Path, depth: int) -> str:
 
 
 def _started(line: str) -> str:
-    """The program that a line of a shell's script names first; empty: none that can be told."""
+    """The program that a line of a shell's script names first; empty: unknown."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:
@@ -108,7 +108,7 @@ def _of_elf(name: str, head: bytes, library: bytes) -> str:
 
 
 def _linker(head: bytes) -> bytes | None:
-    """The dynamic linker that the program names; None: none, as it is statically linked."""
+    """The dynamic linker that the program names; None: it is statically linked."""
     wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
     start, size, count = (
         (*struct.unpack_from(f"{order}Q", head, 32), *struct.unpack_from(f"{order}HH", head, 54)) if wide

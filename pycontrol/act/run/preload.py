@@ -91,7 +91,7 @@ def warn(program: str, library: Path) -> None:
 
 
 def _warn_without_host(device: str | None) -> None:
-    """The library itself says only of programs that open a GPU that no host serves it."""
+    """The library itself reports a missing host only if the program opens a GPU."""
     try:
         connect(device, HOST_PATIENCE).close()
     except GpurtError as error:
@@ -100,7 +100,7 @@ def _warn_without_host(device: str | None) -> None:
 
 
 def _preloaded() -> tuple[list[str], list[str]]:
-    """The libraries that are preloaded already: those of sanitizers, and others."""
+    """The preloaded libraries in two lists: those of sanitizers, and the others."""
     names = [one for one in re.split("[ :]", os.environ.get("LD_PRELOAD", "")) if one]
     first = [one for one in names if SANITIZER.match(Path(one).name)]
     return first, [one for one in names if one not in first]
@@ -111,7 +111,7 @@ def execute(
 ) -> NoReturn:  # fmt: skip
     """Executes the program in this process, under the library if ``auto``, at SCHED_FIFO ``priority`` if one is given.
 
-    With a ``group`` its clients, and those of the processes that it makes, join that.
+    With a ``group`` its clients, and those of its child processes, join that group.
 
     Raises:
         RuntimeFailure: there is no library.

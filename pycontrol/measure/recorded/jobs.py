@@ -70,7 +70,7 @@ def distances(those: Sequence[RecordedJob]) -> tuple[int, int, int] | None:
 
 
 def _add(those: list[RecordedJob], start: int, end: int) -> None:
-    """Adds a range; one inside of another of its name is a part of that."""
+    """Adds a range; a range inside another one of its name counts as a part of that."""
     if not those or end > those[-1].end or start >= those[-1].end:
         those.append(RecordedJob(len(those) + 1, start, end))
 

@@ -152,7 +152,8 @@ class Replay:
         return closed
 
     def _scope(self, row: sqlite3.Row) -> tuple[list[tuple[str, int]], str]:
-        """The streams that a wait proves to be done with what they had, and the proof in words; none, and why."""
+        """The streams whose earlier work a wait proves complete, and the proof in words; else an empty list, and
+        why."""
         kind, result, context, stream, record = row[4:9]
         if result:
             return [], "nothing: the work was not over" if "query" in kind else "nothing: it failed"

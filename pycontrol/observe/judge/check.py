@@ -165,12 +165,13 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
 
 
 def _last_release(trace: Trace) -> int | None:
-    """When the last job of any task was released, ns; a run that ends has jobs of some that outlive the others."""
+    """When the last job of any task was released, ns; at the end of a run some tasks release jobs for longer than
+    others."""
     return max((event.time for event in trace.events if event.kind is Kind.RELEASE), default=None)
 
 
 def _tellers(trace: Trace, file: TasksetFile) -> set[str]:
-    """The processes that tell of jobs of the file's tasks, perhaps after segments that had begun before the trace."""
+    """The processes that report jobs of the file's tasks, perhaps after segments that had begun before the trace."""
     jobs = (event for event in trace.events if event.kind in (Kind.START, Kind.COMPLETE) and event.detail)
     return {event.detail or "" for event in jobs if meaning(file, event.task)}
 

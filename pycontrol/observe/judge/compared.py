@@ -23,8 +23,8 @@ MAX_BROKEN_SHOWN = 5
 def compared_trace(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
     """The observations of each task of the file in a trace, the findings, and remarks on the trace.
 
-    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it is of another taskset, or
-    speaks of none of the tasks.
+    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if the trace is of another taskset,
+    or has none of the tasks.
     """
     known, file = meant(recorded, loaded), loaded.path
     if why := of_another_taskset(recorded, loaded):

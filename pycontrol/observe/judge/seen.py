@@ -119,7 +119,7 @@ class SeenTask:
         self.tells, self.told, self.lost = True, True, False
 
     def forget(self) -> None:
-        """The task's doings are not known from now on."""
+        """From now on the task's activity is unknown."""
         self.lost = self.active or self.told or self.tally.segments > 0
         self.tells = False
         self.arrivals.forget()
@@ -128,7 +128,7 @@ class SeenTask:
         self.tellers.clear()
 
     def add(self, job: OpenJob) -> bool:
-        """Takes a job up; the oldest of far too many is left out.  Whether that is so for the first time in a row."""
+        """Adds a job; drops the oldest if there are too many.  Returns whether this is the first of a row of drops."""
         full, before = len(self.jobs) >= MOST_OPEN, self.flooded
         if full:
             del self.jobs[next(iter(self.jobs))]

@@ -195,7 +195,7 @@ class HostCollector:
         return group_of(one.group, one.pid) if self._may_name(one) else (OTHER_NAME, "")
 
     def _name(self, one: ClientInfo, known: _Known | None) -> str:
-        """A client keeps its name; one that has none gets one as soon as it says whose jobs it does."""
+        """A client keeps its name; a client without one gets it as soon as it reports a job of a task."""
         if known and known.name != OTHER_NAME:
             return known.name
         if task := self._task_of(one):
