@@ -9,7 +9,7 @@ from analysis.model import POLICIES, Waiting
 
 
 def unable(host: str, policy: str, modes: Iterable[Waiting]) -> str:
-    """Why such a host cannot have this policy with tasks that wait so, as bounds need it; empty if it can.
+    """Why this kind of host cannot meet the bounds under this policy and waiting mode; empty if it can.
 
     ``host``: agents of programs (`gpurt serve`), the kernel module, or virtual GPUs in user space (`emulate`).
     """

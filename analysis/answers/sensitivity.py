@@ -284,7 +284,8 @@ def _part(part: Copy | Kernel, factor: Fraction) -> Copy | Kernel:
 
 
 def _span(span: Span, factor: Fraction) -> Span:
-    """The span with its worst case scaled.  The best case gets less with it, and no larger: nothing promises that."""
+    """The span with its worst case scaled.  The best case may shrink with it but not grow, since nothing guarantees a
+    longer best case."""
     worst = _scaled(span.worst, factor)
     return Span(worst, min(span.best, int(span.best * factor), worst))
 

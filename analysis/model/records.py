@@ -37,7 +37,7 @@ class Growth:
 
     @property
     def unlikely(self) -> bool:
-        """Whether a sequence that does not grow would rarely set so many records."""
+        """Whether a sequence without growth would rarely set this many records."""
         return self.chance <= UNLIKELY
 
 

@@ -105,7 +105,7 @@ static bool due(const struct explorer *e, const struct job_task *t)
 	return ((e->result->flags & GPURT_EXPLORE_PERIODIC) && t->job) || t->latest <= e->sim->now;
 }
 
-/* Jobs of this instant with which threads that are free begin before other jobs of this instant come. */
+/* Free threads may begin with these jobs of this instant before other jobs of this instant come. */
 static bool release_first(struct explorer *e)
 {
 	struct sim *s = e->sim;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of compiled formulas: name, function, what it has besides where it looks at single
- * segments, and what it charges (enum rta_charges).  A row of the
- * registry (analysis/answers/registry.py) refers to a formula by its name and states all other facts of the test.
+ * The table of compiled formulas: name, function, extra functions if it looks at single segments, and what it charges
+ * (enum rta_charges).  A row of the registry (analysis/answers/registry.py) refers to a formula by its name and states
+ * all other facts of the test.
  */
 #ifndef GPURT_RTA_FORMULAS_H
 #define GPURT_RTA_FORMULAS_H

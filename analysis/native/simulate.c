@@ -180,7 +180,7 @@ static void join(struct sim *s, struct job_task *t)
 	gpurt_vgpu_unite(&t->part->vgpu, &t->ctx, &team->ctx, 0);
 }
 
-/* Task @i uses what it shares with one before it: the TSG, and if both are of one process also the client. */
+/* Task @i takes over what it shares with an earlier task: the TSG, and within one process also the client. */
 static void share(struct sim *s, u32 i)
 {
 	struct job_task *t = &s->tasks[i], *other;

@@ -120,7 +120,8 @@ def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) ->
 def _overload(
     task: Task, demands_of: Demands, demands: Sequence[Demand | Shared], system: System
 ) -> Failure | None:  # fmt: skip
-    """A task whose jobs and those of others take more time than passes is later with each job; None if it is not so.
+    """The failure of a task that is later with each job, since demand exceeds the time that passes; None if it does
+    not.
 
     Between others' jobs, which take ``rate`` of the time, one more job takes ``own / (1 - rate)`` at least.
     """

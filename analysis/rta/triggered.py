@@ -73,7 +73,7 @@ def jitters_of(taskset: Taskset, responses: Mapping[str, int]) -> dict[str, int]
 
 
 def root_of(taskset: Taskset, name: str) -> Task:
-    """The task with which the jobs begin that release those of a task; itself if it has releases of its own."""
+    """The first task of the sequence that releases a task; the task itself if it has releases of its own."""
     while name in taskset.triggers:
         name = taskset.triggers[name][0]
     return next(task for task in taskset if task.name == name)

@@ -126,7 +126,7 @@ def handed(task: Task, system: System) -> list[Demand]:
 
 
 def others(task: Task, system: System) -> Sequence[Demand]:
-    """The same of decisions of other tasks, in a window; none where the lock makes nobody wait."""
+    """The wake-ups that other tasks' decisions cause in a window; none where no task waits for the lock."""
     if not any(system.taskset.platform.woken) or not contended(system.taskset):
         return []
     return [

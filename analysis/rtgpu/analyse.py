@@ -26,7 +26,7 @@ class Units:
     least: int = 1
 
     def choices(self, left: int) -> range:
-        """The numbers that a task may have of so many that are left."""
+        """The numbers of units that a task may have if this number is left."""
         first = -(-max(self.least, 1) // self.step) * self.step
         return range(first, left + 1, self.step)
 

@@ -57,7 +57,7 @@ def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, j
 
 
 def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list[Demand]:
-    """The time that a job's pure GPU segments take beyond their own, and the tasks of its TSG that this rests on."""
+    """The demands that lengthen a job's pure GPU segments, from other TSGs and from tasks of its own TSG."""
     entry = table.of(task)
     supply = table.supply(entry)
     mates = [t for t in entry.tasks if t.name != task.name and not t.best_effort]

@@ -9,7 +9,7 @@ from analysis.traces.trace import About, Kind, Trace
 
 
 class JobTimes(NamedTuple):
-    """One job: when it was released, when it finished, and when it should have; None if it did not, or is not known."""
+    """One job: when it was released, when it finished and its deadline; None: not finished, or unknown."""
 
     release: int
     finish: int | None
@@ -41,7 +41,7 @@ def jobs_of(trace: Trace) -> dict[str, list[JobTimes]]:
 
 
 def deadline_of(trace: Trace, task: str) -> int | None:
-    """The relative deadline of a task, ns; None if it is not known, and for best effort, which has none that counts."""
+    """The relative deadline of a task, ns; None if unknown, and for best effort, whose deadline does not count."""
     about = trace.tasks.get(task, About())
     return about.deadline if about.priority else None
 

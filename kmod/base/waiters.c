@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Threads that wait for the same thing, the most urgent first.  A decision may wake one thread
- * only, however many wait: so it wakes the first.  Each thread that was woken wakes the next when
- * it has looked at what it waits for.
+ * only, however many wait: so it wakes the first.  Each woken thread checks its condition and then wakes the next.
  *
  * The kernel's simple wait queues (swait.h) wake in order of arrival.  A thread of low priority that is kept from its
  * CPU would then keep a wake-up from one of high priority.

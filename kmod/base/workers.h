@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The module's own work queues.  Those of the system are everyone's: work items of others that block can fill them, and
- * without memory for another worker they stop.
+ * The module's own work queues.  All of the kernel shares the system's workqueues: blocked work items of others can
+ * fill them, and without memory for another worker they stop.
  *
  *   gpurt_orders	wakes agents.  How many is limited for each user, so its workers come before ordinary tasks
  *   gpurt_updates	what follows an update of a GPU.  One item a GPU, so the queue is never full

@@ -131,7 +131,7 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 			       nla_put_u32(skb, GPURT_A_CROSS_THOUSANDTHS, part.cross)));
 }
 
-/* A member of the group that is inside on that GPU, else any; NULL: there is none by now. */
+/* A member of the group that is inside a segment on that GPU, else any member; NULL: none is left. */
 static struct gpurt_client *member_of(struct gpurt_gpu *gpu, const struct gpurt_seat *seat)
 {
 	struct gpurt_client *client, *found = NULL;

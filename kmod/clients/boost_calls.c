@@ -268,8 +268,8 @@ static u32 raised_for(const struct gpurt_client *client)
 
 /*
  * At which level a decision of the caller about the client queues, where that is @level under other policies.  Under
- * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that nobody raises, which others may keep
- * from its CPU, is best effort here.
+ * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that is not raised, and may be preempted
+ * by others, is best effort here.
  */
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 {

@@ -233,8 +233,8 @@ static bool entitled(const struct gpurt_agents *a, const struct gpurt_agent_proc
 }
 
 /*
- * The slice that the process is to have.  None is made longer while a process owns the GPU, or another one may begin:
- * that would delay it.
+ * The slice that the process is to have.  No slice is made longer while a process owns the GPU, or while another one
+ * may begin: a longer slice would delay it.
  */
 static u32 slice_of(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {

@@ -28,10 +28,10 @@
  * says so.  An agent that says that its driver refused gets the order again, with a new number.
  *
  * The flag: a process may begin without asking while it is the only one with an agent.  Nobody else has to be off then.
- * An order gives the flag, and a later one takes it back.  The agent has given it back when it has answered that, is
- * late, or is gone.  The host takes the flag back before it registers another agent, and before it decides what a
- * process with the flag must not have (gpurt_agents_recall()).  A host that fails rather than go on gives no flag: a
- * process that was late might still have it.
+ * An order gives the flag, and a later one takes it back.  The agent counts as having given it back when it has
+ * answered that order, is late, or is gone.  The host takes the flag back before it registers another agent, and before
+ * it decides what a process with the flag must not have (gpurt_agents_recall()).  A host that fails rather than go on
+ * gives no flag: a process that was late might still have it.
  *
  * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
  * at most, whatever the processes do.
@@ -104,7 +104,9 @@ enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_COUNT,
 };
 
-/* The slice of a process's group for kernels, shortest first: GPURT_ORDER_SHORT, none of the two, GPURT_ORDER_LONG. */
+/*
+ * The slice of a process's group for kernels, shortest first: by GPURT_ORDER_SHORT, without order, by GPURT_ORDER_LONG.
+ */
 enum gpurt_agent_slice {
 	GPURT_AGENT_UNKNOWN,		/* an order is not answered yet */
 	GPURT_AGENT_SHORT,
@@ -177,8 +179,8 @@ struct gpurt_agents_ops {
 	/* The process has not carried out the order of p->since in time, or takes back that it has. */
 	void (*late)(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 	/*
-	 * The update is over: 0, or -ETIMEDOUT.  Also called from inside gpurt_agents_commit().  After a lazy one it is
-	 * called once more if the others were taken off.
+	 * The update is over: 0, or -ETIMEDOUT.  Also called from inside gpurt_agents_commit().  After a lazy update it
+	 * is called once more if the others were taken off.
 	 */
 	void (*finished)(struct gpurt_agents *a, int err, u64 now);
 	/* The last update failed, and nothing stands in its way any more. */

@@ -28,7 +28,7 @@ u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_clie
 	return b->form == GPURT_FORM_FENCE && b->working && !all ? 0 : c->entry->level;
 }
 
-/* Likewise of all members of a group on that GPU, the entry of which is @e. */
+/* Likewise for all members on that GPU of the group whose entry is @e. */
 static void refresh_all(struct gpurt_sched *s, struct gpurt_sched_client *e, u64 now)
 {
 	struct gpurt_queue *members = &e->group->group->members;

@@ -18,7 +18,7 @@ const char *gpurt_budget_refusal(u64 limit, u64 period, u32 action)
 	return limit > period ? "a budget must not be longer than its period" : NULL;
 }
 
-/* The budget is such from now on, and nothing of it has been used. */
+/* Sets the budget's parameters and starts it unused. */
 void gpurt_budget_start(struct gpurt_budget *b, u64 limit, u64 period, u32 action)
 {
 	b->limit = limit;

@@ -6,7 +6,7 @@
  * a mark of the kind @what (enum gpurt_mark_what) at @now.  Returns 0 if the share is used up:
  * readers are not told.
  *
- * Beginnings may use only half of it, so that the ends of jobs that were told of are told of, too.
+ * Begins of jobs may use only half of it, so that readers also get the ends of jobs whose begin they got.
  */
 u64 gpurt_mark_take(u64 whole, u32 what, u64 now)
 {

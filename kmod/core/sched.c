@@ -803,7 +803,7 @@ static void move_to_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, 
 		b->queued += (u32)queued(c);
 }
 
-/* From now on the client, or its group here, is under that budget, which is zero where it is new; NULL: under none. */
+/* Puts the client, or its group here, under the budget @b; a new budget is zeroed memory.  NULL: under none. */
 void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *client, struct gpurt_budget *b, u64 now)
 {
 	struct gpurt_sched_client *c = client->entry;

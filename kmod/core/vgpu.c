@@ -272,8 +272,8 @@ static noinline u64 executes_until(const struct gpurt_vgpu *v)
 }
 
 /*
- * When the GPU will next do something by itself; U64_MAX: never.  For a partition this holds unless
- * another one's next comes before, which may change this one's.
+ * When the GPU will next do something by itself; U64_MAX: never.  For a partition this holds unless another partition's
+ * next event comes earlier, which may change this one's.
  */
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 {

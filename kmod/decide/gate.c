@@ -210,8 +210,8 @@ static u64 spin(const struct gpurt_update *u, u64 ns)
 /*
  * Called with gate->lock held, by the thread of a client of form `owner` or `fence`.  It keeps its CPU from less urgent
  * tasks until the gate is free and @u is the first.  It loses its CPU in give_way() only, so open_gate() knows whether
- * it sees at once that it has the gate.  It gives up when it has spun for SPIN_NS: the one before it may be a thread
- * that waits for this CPU.  Time in which more urgent threads have the CPU does not count.
+ * it sees at once that it has the gate.  It gives up when it has spun for SPIN_NS: the thread before it in the queue
+ * may wait for this CPU.  Time in which more urgent threads have the CPU does not count.
  */
 static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
 {

@@ -230,7 +230,7 @@ static void tick(struct agent_gpu *dev)
 	dev->rest_until = ktime_get_ns() + GPURT_AGENT_AGAIN_NS;
 }
 
-/* Called between updates; maybe just after one, which has seen to it. */
+/* Called between updates; an update may just have handled this already. */
 static void agents_called(void *driver)
 {
 	struct agent_gpu *dev = driver;

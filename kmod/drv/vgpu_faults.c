@@ -31,7 +31,7 @@ static uint vgpu_power_fail;
 module_param(vgpu_power_fail, uint, 0600);
 MODULE_PARM_DESC(vgpu_power_fail, "for tests: so many of the next attempts to power a virtual GPU fail");
 
-/* Takes one off a parameter that counts what is to go wrong; whether there was one left. */
+/* Counts down a parameter that says how many faults are to come; returns whether one was left. */
 static bool strikes(uint *parameter)
 {
 	uint left = READ_ONCE(*parameter);

@@ -693,7 +693,7 @@ static void the_thread_that_asked_first_is_raised(struct kunit *test)
 	boosted_bench_free(b);
 }
 
-/* The kernel lets it take what it has the right to, which the module knows of only as far as it had to look. */
+/* The kernel checks the thread's right itself; the module knows only the rights that it had to look up. */
 static void what_the_user_sets_in_the_middle_of_a_segment_stays(struct kunit *test)
 {
 	const struct sched_param param = { .sched_priority = gpurt_normal + OWN + 6 };

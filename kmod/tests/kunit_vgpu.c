@@ -147,7 +147,7 @@ static void a_call_completes_some_work(struct kunit *test)
 	vbench_free(b);
 }
 
-/* The place at which the work item of that number is looked for; NULL: it is at none. */
+/* The slot with the work item of that number; NULL: no slot has it. */
 static struct hlist_node *place_of(struct vgpu_tsg *tsg, u64 number, u32 *place)
 {
 	struct vgpu_work *work;

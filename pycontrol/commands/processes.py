@@ -34,7 +34,7 @@ def naming(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: bool) -> tuple[Document, str]:
-    """The name that the user gives the processes: as in documents, and in words.
+    """How the user names the processes: for JSON documents, and in words.
 
     Raises:
         UsageError: none or several are given, or no process can match.

@@ -123,7 +123,7 @@ def band_of(normal: int, priority: int) -> Band:
 
 
 def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str, str]:
-    """The policy that a host starts with, and the words for it, which say why it is not the one that files are for.
+    """The policy that a host starts with, and a sentence if files are for another one.
 
     Policy `boosted` needs a host that raises threads, or threads that may raise themselves (form `self`).
 
@@ -172,7 +172,7 @@ def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanis
 def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> tuple[Layout, str]:
     """The virtual GPUs that a taskset's tasks use, one for each partition of its file; their policy in words.
 
-    ``policy``: of partitions for which the file states none; None: the file's.
+    ``policy``: for partitions without a policy in the file; None: the file's.
 
     Raises TasksetError, FileError; UsageError where options say what the file says.
     """

@@ -56,7 +56,8 @@ class Process:
     flags: int = 0  # enum gpurt_agent_flags
 
     def level(self) -> tuple[int, bool]:
-        """The highest level that it may begin with, set, or else seen; and whether it is in a segment."""
+        """The highest level that the process may begin with: the one set, else the one seen; and whether it is in a
+        segment."""
         clients = [(one.core.set, one.seen) for one in self.clients if not one.gone]
         highest = max((seen if set_ == lib.GPURT_PRIORITY_OWN else set_ for set_, seen in clients), default=0)
         return highest, any(one.core.depth for one in self.clients)
@@ -138,7 +139,8 @@ class AgentGpu(Gpu):
                      yields=self.obedience.yields, ready=self._ready())  # fmt: skip
 
     def _ready(self) -> int | None:
-        """Less urgent processes beside which the most urgent one begins, each with one group; None: it does not."""
+        """The number of less urgent processes, each with one group, beside which the most urgent one begins; None: it
+        does not."""
         agents = [one.raw for one in self._processes.values() if one.raw.registered]
         return len(agents) - 1 if any(one.free for one in agents) else None
 

@@ -51,7 +51,7 @@ class Budgets:
         self.changes = 0  # clients look for their allowance again when it grows
 
     def named(self, what: int | str, make: bool) -> Allowance | None:
-        """The allowance of a process or of a cgroup; None: there is none, and none was to be made.
+        """The allowance of a process or of a cgroup; None: there is none, and the caller did not ask to make one.
 
         Raises:
             Refusal: no such process, a cgroup that is no absolute path, or too many budgets.

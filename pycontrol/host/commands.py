@@ -34,7 +34,7 @@ Step = Callable[[Callable[[int], None]], None]
 #: A command that changes something: its decisions, one after the other, and None after each piece of work in between.
 #: It raises Refusal if it is not valid.
 Steps = Iterator[Step | None]
-#: Clients that one piece of work looks at, and pieces of one turn: some of them read files.
+#: The clients that one piece of work looks at, and the pieces in one turn: some pieces read files.
 LOOKS, PIECES = 256, 2
 
 

@@ -10,7 +10,7 @@ from pycontrol.host.peer import Peer
 from pycontrol.host.wire import Head, message
 from pycontrol.link.netlink import Value
 
-#: Events that are kept.  A reader that has not taken the oldest one when there are more has lost it.
+#: Events that are kept.  If the ring is full, a reader that has not taken the oldest event loses it.
 MAX_EVENTS_KEPT = 8192
 
 Record = list[tuple[str, Value]]

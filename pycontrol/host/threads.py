@@ -243,7 +243,7 @@ class Callers:
 
 
 class Threads:
-    """The threads that clients have named.  One object a thread, however many clients are its."""
+    """The threads that clients have named.  Each thread has one object, also if it serves several clients."""
 
     def __init__(self, keeper: Keeper) -> None:
         """None yet."""

@@ -52,7 +52,7 @@ class MeasuredJob:
 
     @property
     def slept(self) -> float | None:
-        """The share of its GPU work for which its thread was on no CPU; None: not known, or it had none."""
+        """The share of its GPU work's time that its thread was on no CPU; None: unknown, or no GPU work."""
         work = sum(one.pure for one in self.segments)
         return None if self.cpu is None or self.length is None or not work else max(self.length - self.cpu, 0) / work
 

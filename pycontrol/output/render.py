@@ -118,7 +118,7 @@ VERDICTS = {"schedulable": ("schedulable", "NOT PROVED"), "in_time": ("every job
 
 
 def folded(notes: Sequence[str]) -> list[str]:
-    """The notes, where those that say the same of many things are one: that after the last colon is the same."""
+    """The notes; notes with the same text after the last colon are joined into one."""
     kinds: dict[str, list[str]] = {}
     for one in dict.fromkeys(notes):
         about, _, said = one.rpartition(": ")

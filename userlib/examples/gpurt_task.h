@@ -60,7 +60,7 @@ struct task_args {
 /*
  * Fills in @args.  After a mistake, prints one line on stderr and exits with 2.  After --help, exits with 0.
  * @before: the task before, of the same thread, with which it shares what is not said again; NULL for the first.
- * Returns the place of the --also that the next task's options follow; 0: there is none.
+ * Returns the place of the --also before the next task's options; 0: there is none.
  */
 int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv);
 

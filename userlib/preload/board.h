@@ -7,7 +7,7 @@
 
 #include "preload.h"
 
-/* Between two tries of what the driver refused; it doubles up to the second where nobody waits. */
+/* The time between two tries of a call that the driver refused; if nobody waits, it doubles up to RETRY_MAX_NS. */
 #define RETRY_NS	1000000
 #define RETRY_MAX_NS	128000000
 #define RETRIES		100

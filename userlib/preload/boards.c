@@ -300,7 +300,7 @@ static void slice_new(struct board *b)
 		}
 }
 
-/* Returns whether the driver refused what it may do later. */
+/* Returns whether the driver refused something that it may accept later. */
 static bool catch_up(void)
 {
 	bool refused = false;

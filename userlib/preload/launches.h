@@ -396,7 +396,7 @@ static inline void *chained(const struct driver *driver, const char *name, void 
 /*
  * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  The address @caller
  * is in the code that looks up.  Another interposer gets this library's: those before this one have been called already.
- * One before this library also gets its own function if it asks for that.
+ * An interposer before this library also gets its own function if it asks for that.
  */
 static inline void *entry_wraps(const struct driver *driver, const struct entry_point *entry, void *found, const void *caller)
 {

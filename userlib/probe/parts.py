@@ -23,7 +23,7 @@ SPARE_S = 13
 
 @dataclass(frozen=True)
 class Part:
-    """A part as the user names it: what it finds out, the seconds it may take, and the program's part that it runs.
+    """A part by the user's name for it: its question, its time limit in seconds, and the program's part that it runs.
 
     ``asked``: it runs only where its name is given, for it would not fit into the time of a whole run.
     """

@@ -100,7 +100,7 @@ class Results:
     """The whole demonstration.
 
     ``comparable``: whether this machine is as the file says, so that the bounds hold for its run.  ``notes`` describe
-    the circumstances of the run.  ``ended``: what ended it before all set-ups were run; None: nothing did.
+    the circumstances of the run.  ``ended``: the reason if it ended before all set-ups were run; else None.
     """
 
     taskset: str

@@ -57,7 +57,7 @@ def saved(host: Host) -> str:
 def of_trace(recorded: Trace, file: TasksetFile) -> Host:
     """The host that a trace was recorded on, and how its tasks ran.  Simulated ones have no more than a policy.
 
-    A process is the task that its program is, else the one whose jobs the trace has of it.
+    A process counts as the task of its program, else as the task whose jobs it reports in the trace.
     """
     meta = recorded.meta
     modes = {mode.value: mode for mode in Waiting}

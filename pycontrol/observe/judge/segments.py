@@ -62,7 +62,7 @@ class Segments:
             self._check_length(seen, held, event.time)
 
     def drop(self, seen: SeenTask, event: Event) -> Held | None:
-        """Takes out the segment that the event's client has, if it has one."""
+        """Removes and returns the segment of the event's client, if there is one."""
         return seen.held.pop(seen.holder(event.task), None)
 
     def check_held(self, tasks: Iterable[SeenTask], now: int) -> None:

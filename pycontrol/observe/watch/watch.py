@@ -177,6 +177,6 @@ class Watcher:
         return client.exempt or policy.turns or (policy.jobs and client.priority > 0)
 
     def task_of(self, client: ClientInfo) -> str | None:
-        """The task that a client is, from what it has said or from its process."""
+        """The task of a client, from its reports or from its process."""
         record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
         return meaning(self.judge.file, self._names.of(record))
