@@ -20,7 +20,7 @@ from analysis.traces.trace import Kind, load_trace
 from gpurt._gpurt import lib
 from pycontrol import cli
 from pycontrol.act.run import task_program
-from pycontrol.link.control import connect
+from pycontrol.link.control import Control, connect
 from pycontrol.machine import procs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,6 +142,14 @@ def test_a_run_that_lacks_its_program_has_not_set_the_policy(
     before = gpurt("status", "--json")[1]
     assert gpurt("run", str(ROOT / "examples/minimal.toml"), "--policy", "lock-fifo")[0] == 6
     assert gpurt("status", "--json")[1] == before
+
+
+def test_a_user_without_rights_may_name_the_policy_that_the_host_has(
+    gpurt: Gpurt, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Control, "set_policy", lambda *_: pytest.fail("it is set, which takes CAP_SYS_NICE"))
+    policy = json.loads(gpurt("status", "--json")[1])["gpus"][0]["policy"]
+    assert gpurt("run", MINIMAL, "--policy", policy, "--duration", "0.1s")[0] in (0, 1)
 
 
 def test_a_recording_of_nothing_says_so(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
         _check_stand_ins(loaded, host)
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
         task_program.find_task_program()  # raises RuntimeFailure before anything is changed
-        if policy:
+        if policy and any(gpu.policy.word != policy for gpu in host.gpus):
             all_raisable(control, None, policy)
             control.set_policy(policy)
     runs = host.gpus[0].policy.word
