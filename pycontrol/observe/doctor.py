@@ -198,10 +198,12 @@ def _group_scheduling(root: Path) -> Diagnosis:
     name = "RT group scheduling"
     config = _config(root)
     symbols = "" if config else _read(root, "proc/kallsyms") or ""
-    if not config and not symbols:
+    named = RT_GROUP_SYMBOL in symbols
+    # Link-time optimization, which clang does, may leave the symbol out.
+    if not config and not named and (not symbols or _by_clang(root)):
         text = "the kernel's configuration is not published: if it is on, SCHED_FIFO fails in cgroups without a budget"
         return Diagnosis(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
-    if not config and RT_GROUP_SYMBOL not in symbols:
+    if not config and not named:
         return Diagnosis(name, Status.OK, "off, as far as the kernel's symbols tell")
     if config and config.get("CONFIG_RT_GROUP_SCHED") != "y":
         return Diagnosis(name, Status.OK, "off")
@@ -219,9 +221,13 @@ def _group_scheduling(root: Path) -> Diagnosis:
     return Diagnosis(name, Status.WARN, text, cure)
 
 
+def _by_clang(root: Path) -> bool:
+    return "clang version" in (_read(root, "proc/version") or "").lower()
+
+
 def _compiler(root: Path) -> Iterator[Diagnosis]:
     """Where clang compiled the kernel, gcc cannot build a module for it."""
-    if "clang version" in (_read(root, "proc/version") or "").lower():
+    if _by_clang(root):
         name, text = "kernel's compiler", "clang: so has to be that of gpurt.ko and of patched drivers"
         there = any((root / folder / "clang").exists() for folder in ("usr/bin", "usr/local/bin"))
         cure = "make -C kmod LLVM=1" if there else "install clang and lld, then make -C kmod LLVM=1"

@@ -390,7 +390,8 @@ def test_doctor_knows_what_refuses_real_time_priorities_and_what_compiles_module
     monkeypatch.setattr(doctor, "fifo_permitted", lambda priority=1: True)
     assert "not published" in str(found("RT group scheduling"))
     assert "off, as far as" in str(found("RT group scheduling", proc__kallsyms="0 T rt_mutex_lock\n"))
-    named = found("RT group scheduling", proc__kallsyms="0 T sched_group_set_rt_runtime\n")
+    assert "not published" in str(found("RT group scheduling", proc__version="Linux version 6.12 (clang version 19)\n"))
+    named = found("RT group scheduling", proc__kallsyms="0 T sched_group_set_rt_runtime\n", proc__version="gcc\n")
     assert "this cgroup may" in str(named)
     config = {f"boot__config-{platform.release()}": "CONFIG_RT_GROUP_SCHED=y\n"}
     said = found("RT group scheduling", **config)
