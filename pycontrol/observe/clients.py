@@ -68,10 +68,15 @@ def _percent(seen: Sample, one: ClientInfo) -> str:
     return f"{'~' if seen.shared.get((one.gpu, one.client)) else ''}{100 * share:.1f}%"
 
 
+def _named(one: ClientInfo) -> dict[str, str]:
+    """What the host does not name has pid 0."""
+    return {"pid": str(one.pid), "name": one.comm} if one.pid else {"pid": "-", "name": "another user's"}
+
+
 def _cells(one: ClientInfo, share: str) -> dict[str, str]:
     flags = " ".join(word for word in ("exempt", "demoted", "barred") if getattr(one, word))
     return {
-        "GPU": str(one.gpu), "pid": str(one.pid), "user": _user(procs.user(one.pid)), "name": one.comm,
+        "GPU": str(one.gpu), **_named(one), "user": _user(procs.user(one.pid)),
         "state": one.state.word, "priority": str(one.priority), "share": share,
         "owned ms": ms(one.held_ns), "segments": str(one.segments), "preempted": str(one.preemptions),
         "depth": str(one.depth), "TSGs": str(one.tsgs), "form": one.form.word,
@@ -110,7 +115,7 @@ def clients_data(seen: Sample) -> Document:
 
 def listed(clients: Sequence[ClientInfo]) -> str:
     """The clients in a line."""
-    return ", ".join(f"{one.pid} ({one.comm})" for one in clients) or "none"
+    return ", ".join(f"{one.pid} ({one.comm})" if one.pid else _named(one)["name"] for one in clients) or "none"
 
 
 def budgets(clients: Sequence[ClientInfo]) -> str:
@@ -118,7 +123,7 @@ def budgets(clients: Sequence[ClientInfo]) -> str:
     if not clients:
         return "no client has a budget"
     rows = [
-        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None),
+        (*_named(one).values(), str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None),
          one.on_overrun.word if one.on_overrun is not None else "-", str(one.overruns))
         for one in clients
     ]  # fmt: skip

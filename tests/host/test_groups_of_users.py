@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from analysis.traces.trace import Trace, load_trace
 from pycontrol.link import stuck
 from pycontrol.link.control import ClientInfo, connect
 from pycontrol.link.events import Listener
-from pycontrol.observe.clients import clients_table
+from pycontrol.observe.clients import budgets, clients_table, listed
 from pycontrol.observe.watch.metrics import HostCollector, Naming
 
 NOBODY = 65534
@@ -125,6 +127,13 @@ def test_clients_of_other_users_have_their_user_beside_them(host: Path, clients:
     *mine, other = clients.values()
     assert "nobody" in clients_table([*mine, other])
     assert " user " not in clients_table(mine)
+
+
+def test_clients_that_the_host_does_not_name_are_said_to_be_another_users(clients: dict[int, ClientInfo]) -> None:
+    hidden = replace(next(iter(clients.values())), pid=0, comm="")
+    assert re.search(r"0 +- +another user's", clients_table([hidden]))
+    assert re.search(r"\n +- +another user's", budgets([hidden]))
+    assert listed([hidden]) == "another user's"
 
 
 def test_traces_have_the_user_of_each_group(host: Path, start: Start, tmp_path: Path) -> None:
