@@ -100,6 +100,18 @@ def test_a_checkout_that_was_moved_says_so_in_one_line() -> None:
         assert "scripts/setup" in done.stderr
 
 
+def test_setup_installs_nothing_for_a_python_that_is_not_there_or_too_old(tmp_path: Path) -> None:
+    """Whatever it would install is a program that leaves a mark."""
+    mark, old = tmp_path / "installed", tmp_path / "python3.8"
+    for name, text in (("apt-get", f"touch {mark}"), (old.name, '[ $1 = -c ] && exit 1; echo Python 3.8.10')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    for python, said in ((tmp_path / "none", "there is no program"), (old, "Python 3.8.10 is too old")):
+        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GPURT_PYTHON": str(python)}
+        done = subprocess.run([ROOT / "scripts/setup"], env=env, capture_output=True, text=True, check=False)
+        assert (done.returncode, said in done.stderr, mark.exists()) == (1, True, False), done.stderr
+
+
 def test_ctrl_c_at_any_instant_gives_no_traceback() -> None:
     for _ in range(10):
         command = [sys.executable, "-c", STARTING, "analyze", "/nonexistent"]
