@@ -106,7 +106,8 @@ def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Ite
 
 def _timed(parameters: Parameters, tasks: NDArray[Any], way: tuple[str, str]) -> tuple[list[int], NDArray[Any]]:
     """How long a way takes for all tasksets, each time, ns; and its results."""
-    spent, found = [], np.zeros(0)
+    spent: list[int] = []
+    found: NDArray[Any] = np.zeros(0)
     for _ in range(TIMED_REPEATS):
         start = time.process_time_ns()
         found = results(parameters, tasks, [way])[:, 0]
