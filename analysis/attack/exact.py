@@ -81,12 +81,13 @@ def explore(
     stop: bool = False,
     finer: int = 1,
 ) -> Exact:
-    """Every schedule of the taskset; ``limits``: response times beyond which one is not followed, deadlines if None.
+    """Every schedule of the taskset; ``limits``: response times beyond which a schedule is not followed; None: the
+    deadlines.
 
-    ``chains``: likewise of chains, by name, a reaction, an age and an age at an output; None: however long they get.
+    ``chains``: the same for chains, by name: a reaction, an age and an age at an output; None: no limits.
     ``periodic``: after its first release a task is released each period.  ``stop``: end with the first response beyond
-    its limit.  ``finer``: releases come at such parts of a unit, too.  All ``options`` count except those of releases
-    and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
+    its limit.  ``finer``: releases also come at such fractions of a unit.  All ``options`` count except those of
+    releases and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
     """
     if not options.rules.turns and not any(t.uses_gpu for t in taskset if t.name in taskset.forked):
         taskset = _endless(taskset)

@@ -54,7 +54,8 @@ def releases(chains: Iterable[Chain]) -> dict[str, tuple[str, ...]]:
 
 
 def beginnings(released: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """By task that others release: those with which its jobs begin; it is among them itself if it is in a circle."""
+    """For each triggered task: the first tasks of the sequences that release it; it is one of them itself if it is in a
+    circle."""
     found = {}
     for name in released:
         seen, left = set[str](), list(released[name])

@@ -82,13 +82,14 @@ class Taskset:
 
     @cached_property
     def triggers(self) -> dict[str, tuple[str, ...]]:
-        """By task that ends of jobs release: the tasks whose jobs of its job's number must all be over."""
+        """For each triggered task: the tasks whose jobs with the same number must all end before its job is
+        released."""
         return releases(self.chains)
 
     def awaited(self, chain: Chain) -> frozenset[str]:
-        """The tasks of a chain that read what the one before has written when others release them.
+        """The tasks of a chain that sample their predecessor although other tasks release them.
 
-        The first of their jobs comes only after the first of those others'.
+        Their first job comes only after the first jobs of those other tasks.
         """
         return frozenset(name for name in chain.tasks[1:] if name in self.triggers and name not in chain.triggered)
 

@@ -132,7 +132,7 @@ static bool is_team(const struct part *p)
 	return only >= (const u8 *)s->teams && only < (const u8 *)(s->teams + s->count + 1);
 }
 
-/* Without anyone who waits, a slice that is over begins anew, as many times as needed. */
+/* If nobody waits, a slice that is over begins anew, any number of times. */
 static u64 slice_left(const struct part *p)
 {
 	const struct gpurt_vgpu *v = &p->vgpu;

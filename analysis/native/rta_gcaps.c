@@ -77,7 +77,10 @@ int64_t rta_gcaps_suspend(struct rta *s, const struct rta_task *t)
 
 	rta_for_each_hpp(s, t, h) {
 		if (!h->eta) {
-			/* One that is above and whose thread never sleeps has no jitter; of a thread's equals that is not known. */
+			/*
+			 * A task above whose thread never sleeps has no jitter.  If @t has a [[thread]], its equals
+			 * count with jitter.
+			 */
 			bool late = h->sleeps || (t->thread && h->priority == t->priority);
 
 			rta_push(s, h->cpu_time, h, late ? rta_jitter(h, h->cpu_time) : 0);

@@ -167,7 +167,7 @@ static bool is_alone(const struct sim *s, const struct job_task *owner)
 	return true;
 }
 
-/* The one rule for orders: everyone is on, or the owner is, who does not come on before all others are off. */
+/* The one rule for orders: all processes are on, or only the owner is, which comes on after all others are off. */
 static void give_orders(struct sim *s, struct part *p)
 {
 	const struct job_task *owner = p->lazy_until == U64_MAX ? p->owner : NULL;

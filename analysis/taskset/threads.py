@@ -38,7 +38,7 @@ def misplaced(entry: Document, path: Where, report: Mistakes) -> Document:
 
 
 def check_threads(document: Document, report: Mistakes) -> None:
-    """Reports what the tables of threads and of their tasks say wrong of each other, also with other mistakes."""
+    """Reports contradictions between the tables of threads and of their tasks, even if these have other mistakes."""
     threads = {one["name"]: (at, one) for at, one in _tables(document, "thread") if isinstance(one.get("name"), str)}
     served: dict[str, list[tuple[int, Document]]] = {name: [] for name in threads}
     there = f"there are {', '.join(threads)}"[:200] if threads else "the file has no [[thread]]"

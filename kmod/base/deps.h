@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Waits that lockdep does not see by itself: for the gate, for a kernel thread's work item that is
- * flushed, for readers (SRCU, before 6.3).  To lockdep each is a lock: who executes what others
- * wait for holds it, and who waits takes it.  Without lockdep nothing of this is compiled.
- * docs/locks.md has the order of all locks.
+ * flushed, for readers (SRCU, before 6.3).  To lockdep each is a lock: the thread that others wait for holds it, and a
+ * thread that waits takes it.  Without lockdep nothing of this is compiled.  docs/locks.md has the order of all locks.
  */
 #ifndef GPURT_DEPS_H
 #define GPURT_DEPS_H

@@ -5,7 +5,7 @@
  * A thread is lowered only if its policy and priority are those that it was raised to.  The kernel offers modules no
  * comparison and change in one: a change that somebody else makes within the same microsecond may be lost.
  *
- * The kernel lets everybody give the threads of his user any priority up to their present one, for good.  So nobody is
+ * The kernel lets a user's processes keep a thread at any priority up to its present one, for good.  So nobody is
  * raised above what his user has the right to, whatever priority an administrator sets in the middle of a segment.
  *
  * Changes of one thread are made one at a time, under a lock of its own with priority inheritance.  Only the thread

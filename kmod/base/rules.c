@@ -45,7 +45,7 @@ static struct gpurt_rule_entry *find(enum gpurt_rule what, u32 attr, const char 
 /* Called with rules_lock held, or when no other code runs.  The list and the counts have been changed. */
 static void changed(void)
 {
-	/* Pairs with gpurt_rules_walk(): who sees the number sees the change. */
+	/* Pairs with gpurt_rules_walk(): a reader that sees the number sees the change. */
 	smp_store_release(&rules_changes, rules_changes + 1 ?: 1);
 }
 

@@ -350,7 +350,7 @@ static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
 	return gpurt_group_join(file, &a->group_join, gpurt_raised_own(current));
 }
 
-/* The user-space host's alone: jobs that share a GPU in space. */
+/* Jobs that share a GPU in space: only the user-space host has these calls. */
 static long do_elsewhere(struct gpurt_file *file, union gpurt_argument *a)
 {
 	return -EOPNOTSUPP;

@@ -51,7 +51,7 @@ static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 
 
 /*
  * At which level a caller queues that need not be a thread of the client's process: not above the caller's priority.
- * Else a caller that is kept from its CPU would keep everyone waiting who is less urgent than the client.
+ * Else a preempted caller would keep all callers waiting that are less urgent than the client.
  */
 static inline u32 gpurt_client_caller_level(const struct gpurt_client *client)
 {

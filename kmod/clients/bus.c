@@ -91,8 +91,8 @@ static int why_over(const struct gpurt_client *client)
 
 /*
  * Called with the lock held, by the thread that has asked.  Its request is over, or it has waited for long enough.
- * Nobody has the bus who is not there to use it.  A call that succeeds is over with that: from then on an END by
- * another thread lowers the one that copies.
+ * If the call fails, the client must not keep the bus.  After a successful call the copy is no longer tied to it: an
+ * END by another thread then lowers the copying thread.
  */
 static int conclude(struct gpurt_client *client, int err, u64 *granted)
 {

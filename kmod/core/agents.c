@@ -62,7 +62,7 @@ static bool is_doubted(const struct gpurt_agents *a, u64 user, u64 now)
 	return false;
 }
 
-/* The user's place, or the one that is to be given up for that: a free one, or of the user who was late first. */
+/* The user's entry, or the entry to reuse for the user: a free one, or that of the user who was late first. */
 static struct gpurt_agent_user *place_of(struct gpurt_agents *a, u64 user)
 {
 	struct gpurt_agent_user *place = a->users;
@@ -287,8 +287,8 @@ static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now
 }
 
 /*
- * Something changed that decides who may begin without asking: one that is alone, or the most urgent one.  The
- * latter comes last, for it needs the others' slices.
+ * Called after a change that decides which process may begin without asking: one that is alone, or the most urgent.
+ * The latter comes last, for it needs the others' slices.
  */
 static void reconsider(struct gpurt_agents *a, u64 now)
 {

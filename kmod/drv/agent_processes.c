@@ -99,7 +99,7 @@ void gpurt_agent_processes_prune(struct agent_processes *all, struct list_head *
 
 /*
  * The user to whom an agent of the caller's would belong.  In user namespaces users can be had for
- * nothing: there the one counts who made the outermost namespace.  Root makes namespaces for
+ * nothing: there the user counts that made the outermost namespace.  Root makes namespaces for
  * others, so each of root's counts as a user of its own.
  */
 u64 gpurt_agent_user(void)

@@ -176,7 +176,7 @@ static void tell(struct port_processes *all, struct port_client *c)
 		gpurt_client_tsgs_changed(c->client, change);
 }
 
-/* Called with the lock held.  Those who have waited longest first; a worker goes on with the others. */
+/* Called with the lock held.  Tells those first that have waited longest; a worker tells the others. */
 static void tell_some(struct port_processes *all, struct port_process *p)
 {
 	int left;
@@ -284,7 +284,7 @@ static void take_killed(struct port_processes *all)
 	list_move_tail(&p->news, &all->news);
 }
 
-/* A worker tells some of those who are still to be told, of one process, and comes back for the others. */
+/* A worker tells some of the clients of one process that are yet to be told, and comes back for the others. */
 static void tell_others(struct work_struct *work)
 {
 	struct port_processes *all = container_of(work, struct port_processes, telling);

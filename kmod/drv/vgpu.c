@@ -125,7 +125,7 @@ static void keep_asleep(u64 until)
 	u64 end, now;
 	ktime_t next;
 
-	/* A user who has made it too long sets the parameter anew: nothing else ends this. */
+	/* If it is too long, only setting the parameter again ends the wait. */
 	while ((now = ktime_get_ns()) < (end = until + READ_ONCE(vgpu_stall_ns))) {
 		next = ns_to_ktime(min(end, now + LOOK));
 		set_current_state(TASK_UNINTERRUPTIBLE);

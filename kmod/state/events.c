@@ -3,9 +3,8 @@
  * Events.  Tracers get them at once.  Readers of the multicast group get them through a ring: a message needs memory,
  * and code that reports an event often may not allocate any.
  *
- * Anyone may read.  To those who may know it, netlink_family.c says which process an event is
- * about.  So a decision pays for one copy into the ring, however many read, and wakes no thread: a
- * timer does, once a tick.
+ * Anyone may read.  netlink_family.c adds the process of an event for readers who may know it.  So a decision pays for
+ * one copy into the ring, however many read, and wakes no thread: a timer does, once a tick.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>

@@ -140,7 +140,8 @@ def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str,
 
 
 def _bounded(gpus: Sequence[Gpu], bounds: Mapping[str, int]) -> list[Gpu]:
-    """The GPUs: how long best effort may hold a lock, and an owner be stuck before that is told, ns; 0: for ever."""
+    """Sets each GPU's bounds: how long best effort may hold a lock, and after what time a stuck owner is reported, ns;
+    0: never."""
     for gpu in gpus:
         gpu.sched.lock_bound = bounds.get("lock", lib.GPURT_LOCK_BOUND_NS)
         gpu.stuck.limit = bounds.get("stuck", lib.GPURT_STUCK_DEFAULT_NS)
@@ -152,7 +153,7 @@ def _limits(given: Mapping[str, int]) -> UserLimits:
 
 
 def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanism) -> tuple[int, int, Space | None]:
-    """The number of GPUs, the policy of their runlists, and who shares their units, if that is to be shared.
+    """The number of GPUs, the policy of their runlists, and how units are shared (None: they are not).
 
     Raises TasksetError, FileError, UsageError.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bus between memory and one GPU of the user-space host: who may copy (core/bus), and raising who copies.
+"""The bus between memory and one GPU of the user-space host: which client may copy (core/bus), and raising its thread.
 
 Decisions about the bus do not touch the runlist, so they do not wait for updates of it.
 """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Events on their way to readers: each once for all, who are sent them when the host has nothing more urgent to do."""
+"""Events on their way to readers: each is kept once for all readers, and sent when the host has nothing more urgent to
+do."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Told:
     _packets: dict[bool, bytes] = field(default_factory=dict)
 
     def packet(self, reader: Peer) -> bytes:
-        """The packet for a reader, made once for all who may know the same."""
+        """The packet for a reader, made once for all readers with the same rights."""
         knows = self.peer is None or reader.may_know(self.peer)
         if knows not in self._packets:
             content = [*self.record, *(self.named if knows else self.unnamed)]

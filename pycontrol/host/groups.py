@@ -54,7 +54,7 @@ class Seat:
         return not self.core.depth or bool(self.gpu.quiet()[0])
 
     def bars(self, allowance: Allowance | None) -> bool:
-        """Whether the group is under another budget than who is under this one."""
+        """Whether the group's budget differs from this one."""
         own = self.allowance
         return own is not None and allowance not in (None, own)
 
@@ -275,7 +275,7 @@ class Groups:
         gpu.update(gpu.decision(decide, done, client))
 
     def _share(self, seat: Seat, client: GpuClient, now: int) -> None:
-        """The group and who joins it come under the budget of whichever is under one."""
+        """If the group or the joining client is under a budget, both come under it."""
         allowance = seat.allowance or client.allowance
         budget = allowance.budget(seat.gpu.index) if allowance else ffi.NULL
         if seat.members:

@@ -54,7 +54,7 @@ def apply_settings(
 
 @contextmanager
 def _restored(control: Priorities, changed: Sequence[ClientInfo], joined: Sequence[int]) -> Iterator[None]:
-    """Gives clients the priorities that they had, if anything goes wrong; who has joined a group stays."""
+    """Gives clients their former priorities if anything goes wrong; processes stay in groups that they have joined."""
     try:
         yield
     except BaseException as error:

@@ -23,7 +23,7 @@ def fifo_cure(priority: int = 1) -> str:
 
 
 def fifo_refusal(priority: int) -> RefusedError:
-    """What to tell who asked for SCHED_FIFO at a priority that is not permitted."""
+    """The advice for a user who asked for SCHED_FIFO at a priority that is not permitted."""
     return RefusedError(
         f"SCHED_FIFO priority {priority} is not permitted: {fifo_cure(priority)}; `gpurt set priority` gives a running "
         "program a GPU priority without it"

@@ -136,7 +136,7 @@ def summary_times(results: Sequence[ProfileResult], margin: Fraction) -> list[Me
 
 
 def _measured(what: str, segment: int, job: MeasuredJob) -> tuple[int, int] | None:
-    """At least and at most how long a time of a job was, ns; None if that is not known."""
+    """The least and the greatest value that a time of a job can have had, ns; None if unknown."""
     if not segment:
         return None if job.cpu is None else (max(job.cpu - job.inside, 0), job.cpu)
     here = job.segments[segment - 1]

@@ -240,7 +240,7 @@ def _filtered(root: Path) -> bool:
 
 
 def _group() -> str:
-    """As whom limits.conf names those who use GPUs: the group of the packages, else the user."""
+    """The name for GPU users in limits.conf: the group of the packages, else the user."""
     try:
         return f"@{grp.getgrnam('gpurt').gr_name}"
     except KeyError:

@@ -100,7 +100,7 @@ static void put_back(const struct board *b, const struct gpurt_channels *channel
 /*
  * Called with the lock held.  The host is gone: puts all TSGs back, and those of others that it took off by the @last
  * order.  Nobody repeats this order, so this thread repeats it until the driver has carried it out or the TSGs are gone.
- * After another error the host orders the others, who must not run beside the next owner.
+ * After another error the host sends orders to the other processes, which must not run beside the next owner.
  */
 static void abandon(struct board *b, int err, const struct gpurt_order *last)
 {

@@ -30,8 +30,8 @@ from pycontrol.observe.trace.task_report import TaskReport
 class Run:
     """The outcome of a run.  ``reports`` lacks tasks that are the user's own commands, and tasks that were killed.
 
-    ``interrupted``: the exit code that says how the user ended the run before its time; 0: nobody did.  ``failed``:
-    what ended it else, empty if nothing did; ``gone``: the host.  The events seen until then are here all the same.
+    ``interrupted``: the exit code if the user ended the run early; else 0.  ``failed``: another reason for an early
+    end; empty: none.  ``gone``: the host has gone.  The events until then are kept.
     """
 
     placement: Placement

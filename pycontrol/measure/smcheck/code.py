@@ -79,7 +79,7 @@ def reads_again(steps: Sequence[Instruction]) -> bool:
 def stores_before(steps: Sequence[Instruction]) -> bool:
     """Whether a thread may store before its block knows its SM: the leader reads its number, the others wait for that.
 
-    Additions do not count: the header's own count who comes.
+    Additions do not count: the header itself uses them to count blocks.
     """
     reads = {place for place, step in enumerate(steps) if step.reads}
     waits = {place for place in after_reads(steps) if steps[place].waits}
