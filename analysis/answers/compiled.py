@@ -161,7 +161,7 @@ def _briefly(test: rta.Test, taskset: Taskset) -> bool:
 
 
 def priorities(test: rta.Test, taskset: Taskset) -> dict[str, int]:
-    """Those of ``test.assign``; empty if there are none, and no word why.  Raises ValueError as that does."""
+    """The priorities of ``test.assign``; empty if there are none, without a reason.  Raises ValueError as that does."""
     levels = _levels(test, taskset)
     if levels is not None and len(levels) < sum(task.uses_gpu for task in taskset.real_time):
         return {}

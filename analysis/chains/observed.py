@@ -111,7 +111,7 @@ class ChainWatch:
         return {}
 
     def age(self, now: int) -> int | None:
-        """How old what the last output rests on is at ``now``, ns; None: there is none."""
+        """The age at ``now`` of the data behind the last output, ns; None: there is no output."""
         return None if self._origin is None else now - self._origin
 
     def _begin(self, task: str, number: int | None, release: int | None, start: int) -> None:

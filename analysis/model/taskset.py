@@ -165,7 +165,7 @@ class Taskset:
         return tuple({one.name: one for one in own}.values()) or (Partition(),)
 
     def part_of(self, task: Task) -> int:
-        """The number of the part that a task uses.  One without a partition, hence not real-time, uses the first."""
+        """The number of the part that a task uses.  A task without a partition, hence not real-time, uses the first."""
         name = task.partition.name if task.partition else None
         return next((at for at, part in enumerate(self.parts) if part.name == name), 0)
 

@@ -134,7 +134,7 @@ class _Charges:
 
     @cached_property
     def waiters(self) -> list[Task]:
-        """Those that wait for the GPU on its CPU: the task itself, and tasks above it that spin."""
+        """The tasks of its CPU that wait for the GPU: the task itself, and tasks above it that spin."""
         spinning = [h for h in self.system.hpp(self.task) if h.uses_gpu and self.form.spins(h)]
         return [self.task, *spinning] if self.task.uses_gpu else spinning
 

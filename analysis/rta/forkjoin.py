@@ -28,7 +28,7 @@ PATH_LOCK = "readings: groups, the update lock"
 PATH_LOWER = "readings: groups, lower tasks"
 PATH_CPU = "readings: groups, CPUs of the path"
 OWNERS = "readings: groups, owners"
-#: The priority on its CPU of a task that executes whenever it likes.
+#: The CPU priority of a raised task: above all others.
 RAISED = 100
 
 

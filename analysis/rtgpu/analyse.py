@@ -84,7 +84,7 @@ class System:
         return tuple(merged(one) if self.method.merges else one for one in found)
 
     def chain(self, index: int, units: int) -> Chain:
-        """One of the tasks on so many units; made once."""
+        """One of the tasks on a number of units; made once."""
         key = index, units if self.users[index] else 0
         if key not in self._chains:
             self._chains[key] = self.method.chain(self.tasks[index], units)

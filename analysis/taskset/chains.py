@@ -19,9 +19,9 @@ SPANS = ("cpu", "misc", "gpu", "copy")
 
 
 def spelt_out(document: Document) -> Document:
-    """The tables of a file, where a task whose end releases another one may take no time wherever it has no best case.
+    """The tables of a file; a task whose end releases another one gets the best case 0 wherever it has none.
 
-    Its worst case as its best would hide how soon after one job of the other task the next one may come.
+    With its worst case as its best case, the released task's jobs would seem further apart than they can be.
     """
     chains = [one for one in _list(document, "chain") if isinstance(one, dict)]
     links = [pair for one in chains for pair in zip(_list(one, "tasks"), _list(one, "links"), strict=False)]
@@ -50,7 +50,7 @@ def _list(table: Document, key: str) -> list[TomlValue]:
 
 
 def read_chains(tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
-    """The chains of tables whose fields are right; reports what these say wrong of the tasks."""
+    """The chains of tables whose fields are right; reports mistakes in what they say of the tasks."""
     known = {task.name: task for task in tasks}
     made = [(at, one) for at, values in tables if (one := _made(values, known, ("chain", at), report))]
     chains = tuple(one for _, one in made)

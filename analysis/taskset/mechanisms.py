@@ -11,7 +11,7 @@ from analysis.taskset.schema import Mistakes, quoted
 
 #: The fields of which a partition has one at most, and all partitions the same.
 MECHANISM_KEYS = ("cu_mask", "mps_percentage", "mps_partition", "green_context", "mig")
-#: Those that say how many units there are.
+#: The mechanisms that say how many units there are.
 SIZED = ("cu_mask", "mps_percentage", "mps_partition", "mig")
 #: SMs that a percentage of MPS comes in: seen on an H200 (docs/hardware).
 PAIR = 2
@@ -33,7 +33,7 @@ def percentage_of(units: int, there: int) -> int:
 
 
 def check_mechanisms(taskset: Taskset, report: Mistakes) -> None:
-    """Reports what the partitions of a file say wrong of each other, and of the chip."""
+    """Reports contradictions of a file's partitions with each other and with the chip."""
     partitions = taskset.partitions
     given = [
         (index, way) for index, one in enumerate(partitions) for way in MECHANISM_KEYS if getattr(one, way) is not None

@@ -62,7 +62,7 @@ def partition_sizes(units: dict[str, int] | None, there: int, report: Mistakes) 
 
 
 def check_partitions(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
-    """Reports what tables say wrong of each other.  The taskset has each [[task]] and [[partition]], in file order.
+    """Reports contradictions between tables.  The taskset has each [[task]] and [[partition]], in file order.
 
     ``unplaced``: the last task need not be in a partition.
     """

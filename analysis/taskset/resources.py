@@ -14,7 +14,7 @@ from gpurt.types import Document
 def read_resources(
     tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes
 ) -> tuple[Resource, ...]:  # fmt: skip
-    """The resources of tables whose fields are right; reports what these say wrong of the tasks."""
+    """The resources of tables whose fields are right; reports mistakes in what they say of the tasks."""
     known = {task.name: task for task in tasks}
     found = []
     for at, values in tables:

@@ -217,7 +217,10 @@ static void carry_out(struct gpurt_thread *t)
 		lower(t);
 }
 
-/* Gives the reason what describes the thread, and the thread what the reason has brought along. */
+/*
+ * Finds the structure of the thread for the reason.  If there is none, the one that the reason has brought along is
+ * used.
+ */
 static struct gpurt_thread *enter(struct gpurt_raised *b, struct task_struct *task)
 {
 	struct gpurt_thread *t;

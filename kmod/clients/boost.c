@@ -128,7 +128,7 @@ static void settle_copier(struct gpurt_client *client)
 	struct gpurt_copier *c = &client->copier;
 	u32 level = gpurt_level_of_begin(client, READ_ONCE(c->own), READ_ONCE(c->hint));
 
-	/* One that has lost the bus in the middle of a copy does not copy. */
+	/* A client that has lost the bus in the middle of a copy does not copy. */
 	if (!copies(client))
 		c->raises = false;
 	if (!c->raises || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
@@ -222,7 +222,7 @@ static bool raises_any(const struct gpurt_client *client)
  */
 void gpurt_boost_look(struct gpurt_client *client)
 {
-	/* One without references has no thread any more. */
+	/* A client without references has no thread. */
 	if (!raises_any(client) || !kref_get_unless_zero(&client->ref))
 		return;
 	atomic64_cmpxchg(&client->boost.since, 0, ktime_get_ns());

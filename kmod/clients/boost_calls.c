@@ -3,11 +3,10 @@
  * Policy `boosted`: a client's thread raises and lowers itself in each of its calls.
  *
  * A thread of form `self` is raised from before its begin until after its end, hence also while it waits at the gate.
- * One of form `owner` or `fence` is raised before it asks for a begin, and is lowered if it does
- * not own the GPU then.  So nothing of its CPU comes between its update and the raise.  If it has
- * to wait at the gate it waits as it would execute without its call (gate.c).  Such a thread may be
- * kept from its CPU when it is handed the gate.  From then on gpurt-boost carries out what the
- * scheduler says of the thread.
+ * One of form `owner` or `fence` is raised before it asks for a begin, and is lowered if the begin does not make it the
+ * owner.  So nothing of its CPU comes between its update and the raise.  If it has to wait at the gate it waits as it
+ * would execute without its call (gate.c).  Such a thread may be kept from its CPU when it is handed the gate.  From
+ * then on gpurt-boost carries out what the scheduler says of the thread.
  */
 #include <linux/capability.h>
 #include <linux/rtmutex.h>

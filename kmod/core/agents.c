@@ -403,8 +403,8 @@ static void take(struct gpurt_agents *a, u64 now)
 }
 
 /*
- * The last call of the process's agent for others is over, or the host has given it up.  Those for whom it may not have
- * done what holds now are ordered again.
+ * The last call of the process's agent for others is over, or the host has given it up.  Processes whose present order
+ * it may not have carried out get the order again.
  */
 static void taken_over(struct gpurt_agents *a, const struct gpurt_agent_process *c, bool well, bool over, u64 now)
 {
@@ -542,8 +542,8 @@ static void look_back(struct gpurt_agents *a, u64 only, u64 now)
 }
 
 /*
- * Begins an update: the process or the group of number @only, or everyone if 0, and the exempt may run.  One that is
- * in flight is dropped.
+ * Begins an update: the process or the group of number @only, or everyone if 0, and the exempt may run.  An update in
+ * flight is dropped.
  */
 void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way way, u64 now)
 {

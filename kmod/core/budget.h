@@ -2,10 +2,10 @@
 /*
  * A budget: so much ownership of the GPU in each period, for all clients together that are under it.
  *
- * Periods do not overlap.  One begins when a client under the budget first owns the GPU, or asks for it, after the last
- * one is over.  So in any time x the clients own the GPU for at most the limit times ceil((x +
- * period - limit) / period).  More is only what the host notices late.  One sporadic task of that
- * execution time and period, whose deadline is its period, would own it for as long.
+ * Periods do not overlap.  After a period is over, the next one begins when a client under the budget owns the GPU or
+ * asks for it.  So in any time x the clients own the GPU for at most the limit times ceil((x + period - limit) /
+ * period).  More is only what the host notices late.  One sporadic task of that execution time and period, whose
+ * deadline is its period, would own it for as long.
  */
 #ifndef GPURT_CORE_BUDGET_H
 #define GPURT_CORE_BUDGET_H

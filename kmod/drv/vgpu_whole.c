@@ -19,7 +19,7 @@ static uint vgpu_cross = GPURT_FACTOR_ONE;
 module_param(vgpu_cross, uint, 0444);
 MODULE_PARM_DESC(vgpu_cross, "thousandths: slow-down of memory intensive work while another partition executes such");
 
-/* Those that have several partitions; with the lock of devices.c held. */
+/* The GPUs that have several partitions; accessed with the lock of devices.c held. */
 static struct vgpu_whole *divided[GPURT_MAX_GPUS];
 
 /*

@@ -213,7 +213,10 @@ static void ends(struct pid *tgid, bool ended)
 	struct gpurt_opener *opener;
 	unsigned long flags;
 
-	/* Most processes of the machine have no descriptor.  One that opens its first does not end meanwhile. */
+	/*
+	 * Most processes of the machine have no descriptor.  A process that opens its first descriptor does not end
+	 * meanwhile.
+	 */
 	if (!has_descriptor(tgid))
 		return;
 	raw_spin_lock_irqsave(&openers_lock, flags);

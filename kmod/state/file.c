@@ -65,8 +65,8 @@ void gpurt_file_put(struct gpurt_file *file)
 }
 
 /*
- * Lets go of the descriptor's own reference: nobody has it any more.  One whose opener alone ended is in a table still,
- * which is bounded.
+ * Lets go of the descriptor's own reference: nobody has it any more.  If only the opener ended, the descriptor is still
+ * in a process's table, which is bounded.
  */
 void gpurt_file_close(struct gpurt_file *file)
 {

@@ -818,7 +818,7 @@ static void threads_of_different_clients_share_no_lock(struct kunit *test)
 	boosted_bench_free(b);
 }
 
-/* Others of its CPU, raised higher, would have all that are less urgent than it queues wait for them. */
+/* Else threads that are raised higher on its CPU would delay all that are less urgent than its place in the queue. */
 static void a_thread_queues_no_higher_than_it_is_raised(struct kunit *test)
 {
 	struct bench *b = boosted_bench(test);

@@ -435,7 +435,7 @@ static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *t
 	crowd_free(b, crowd);
 }
 
-/* Those without TSGs, too: no task of theirs is looked at, but they are in the way. */
+/* Clients without TSGs count, too: no task of theirs is looked at, but the look passes over them. */
 static void best_effort_clients_delay_no_look_at_a_real_time_one(struct kunit *test)
 {
 	struct bench *b = bench_make(test, &atomic_driver);

@@ -149,9 +149,9 @@
  *	agent has registered with GPURT_AGENT_FREE, and forgets that before it answers an order without it.  The policy
  *	is `segment`, and the process has no budget, group or exemption.  With GPURT_ORDER_MANY the agent of the process
  *	that is to have the GPU takes `channels` of others off by one call.  With GPURT_ORDER_PUT it puts them back.
- *	Those have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set` answers that at once.
- *	Any other agent carries the order out itself.  If the call failed, as `result` says, the others get the order
- *	again, with
+ *	These others have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set` answers that at
+ *	once.  Any other agent carries the order out itself.  If the call failed, as `result` says, the others get the
+ *	order again, with
  *	GPURT_ORDER_ANEW: it may have been carried out, or not.  An agent that does not answer within the host's bound
  *	is reported (GPURT_EVENT_LATE).  With GPURT_ORDER_YIELD beside GPURT_ORDER_FREE others are
  *	there: the process begins with GPURT_BEGIN_YIELD, and only segments that have one stream and only

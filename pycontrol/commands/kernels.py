@@ -108,7 +108,7 @@ def _counts(units: PartitionSizes, text: str | None) -> list[int]:
 
 
 def _pair(units: PartitionSizes, given: int | None) -> int:
-    """The units of each of two kernels beside each other; 0: the GPU cannot be divided."""
+    """The units of each of two kernels that execute side by side; 0: the GPU cannot be divided."""
     if given is not None and not units.has(given):
         raise UsageError(f"--pair-units: no partition has {given}: {_possible(units)}")
     return units.half if given is None else given

@@ -90,7 +90,7 @@ class Journal:
         return False
 
     def end(self) -> None:
-        """Writes what still waits, and how much there was of which nothing was said."""
+        """Writes the waiting lines, and the number of events without a line."""
         while self._lines:
             self.turn()
         if untold := self._untold + sum(held for _, held in self._said.values()):

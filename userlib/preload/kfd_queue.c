@@ -4,8 +4,8 @@
  * queue inactive.  The percentage that the program asked for makes it active again.
  *
  * With the hardware scheduler, the driver unmaps and maps all queues of all processes for each call that changes a queue
- * (update_queue() in kfd_device_queue_manager.c).  So no call is made for a queue that the program has inactive itself.
- * A queue that is made or changed while the process is off never becomes active in between.
+ * (update_queue() in kfd_device_queue_manager.c).  So the library makes no call for a queue that the program itself has
+ * made inactive.  A queue that is made or changed while the process is off never becomes active in between.
  */
 #include <errno.h>
 #include <fcntl.h>

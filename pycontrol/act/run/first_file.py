@@ -28,11 +28,12 @@ MEASURED = "`gpurt status latency` shows what a host has measured"
 class Process:
     """A process to make a task of.
 
-    ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: those that the threads with a
-    priority may use, or its main thread if none has one.  ``segments``: how many GPU segments it has begun, and
+    ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: the CPUs that its threads with a
+    priority may use, or the main thread's if none has a priority.  ``segments``: how many GPU segments it has begun,
+    and
     ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
-    loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has told
-    of, if it did one job at a time.  ``beside``: likewise, if jobs of several were under way at once.
+    loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has
+    reported, if it did one job at a time.  ``beside``: likewise, if jobs of several were under way at once.
     """
 
     pid: int
