@@ -160,7 +160,7 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
         text = _shown(results, explain, system) if results else _said(verdict)
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
         text += "\n" + _said(verdict) if passed else ""
-    text += "" if explain or not bounded else "\n" + chains.tabulated_chains(bounded)
+    text += "" if explain or not bounded else "\n" + chains.tabulated_chains(bounded, text)
     text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
     text = "\n".join(
         [text, *found.lines(), *(assumption_lines(assumes) if data["schedulable"] and not explain else ())]

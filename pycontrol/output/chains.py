@@ -10,8 +10,8 @@ from pycontrol.output import render
 from pycontrol.output.render import bound, ms
 
 
-def tabulated_chains(bounded: Sequence[Bounded]) -> str:
-    """A row for each bound, and a line for each limit that is not proved; the verdict is told elsewhere."""
+def tabulated_chains(bounded: Sequence[Bounded], verdict: str = "") -> str:
+    """A row for each bound, and a line for each limit that is not proved, but for what the ``verdict`` above says."""
     rows = []
     for one in bounded:
         for key, latency in one.latencies.items():
@@ -21,7 +21,7 @@ def tabulated_chains(bounded: Sequence[Bounded]) -> str:
         if one.why:
             known = [(key, "none", ms(limit), "not proved") for key, limit in one.chain.limits.items()]
             rows += [(one.chain.name, *each) for each in known or [("", "none", "-", "no limit")]]
-    lines = [f"  {one.objection}" for one in bounded if one.objection]
+    lines = [f"  {one.objection}" for one in bounded if one.objection and one.objection not in verdict]
     return "\n".join([render.table(("chain", "", "bound ms", "allowed ms", "holds"), rows), *lines])
 
 
