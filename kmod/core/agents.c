@@ -52,14 +52,20 @@ static void recount(struct gpurt_agents *a, struct gpurt_agent_process *p)
 	a->owing[p->owes]++;
 }
 
-static bool is_doubted(const struct gpurt_agents *a, u64 user, u64 now)
+/* Until when no update waits for the user's agents; 0: the user is not doubted. */
+static u64 doubted_until(const struct gpurt_agents *a, u64 user)
 {
 	u32 i;
 
-	for (i = 0; now < a->doubts && i < GPURT_AGENT_USERS; i++)
+	for (i = 0; i < GPURT_AGENT_USERS; i++)
 		if (a->users[i].trust && a->users[i].user == user)
-			return now < a->users[i].until;
-	return false;
+			return a->users[i].until;
+	return 0;
+}
+
+static bool is_doubted(const struct gpurt_agents *a, u64 user, u64 now)
+{
+	return now < a->doubts && now < doubted_until(a, user);
 }
 
 /* The user's entry, or the entry to reuse for the user: a free one, or that of the user who was late first. */
@@ -78,6 +84,14 @@ static struct gpurt_agent_user *place_of(struct gpurt_agents *a, u64 user)
 	return place;
 }
 
+static void arm_at(struct gpurt_agents *a, u64 when)
+{
+	if (when < a->overdue)
+		a->overdue = when;
+	if (when < a->deadline)
+		a->deadline = when;
+}
+
 /* An agent of the user's is late. */
 static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 {
@@ -94,6 +108,7 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 	u->until = now + u->trust;
 	if (a->doubts < u->until)
 		a->doubts = u->until;
+	arm_at(a, u->until);
 	list_for_each(pos, &a->registered) {
 		if (process_of(pos)->user != user)
 			continue;
@@ -116,20 +131,14 @@ static u64 again_at(const struct gpurt_agent_process *p)
 	return obeyed(p) ? U64_MAX : p->again;
 }
 
-static void arm_at(struct gpurt_agents *a, u64 when)
-{
-	if (when < a->overdue)
-		a->overdue = when;
-	if (when < a->deadline)
-		a->deadline = when;
-}
-
 /* Answers leave the deadlines as they are: finding the next one would take a look at every process. */
 static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
 	u64 again = again_at(p);
 
 	arm_at(a, late_at(a, p));
+	if (p->doubted)
+		arm_at(a, doubted_until(a, p->user));
 	if (again < a->deadline)
 		a->deadline = again;
 }
@@ -577,6 +586,25 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 	proceed(a, now);
 }
 
+/* A process whose user is not doubted any more may have the flag again, also where no update comes. */
+static void trust(struct gpurt_agents *a, u64 now)
+{
+	struct list_head *pos;
+	bool any = false;
+
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		if (!p->doubted || is_doubted(a, p->user, now))
+			continue;
+		p->doubted = false;
+		recount(a, p);
+		any = true;
+	}
+	if (any)
+		elect(a, now);
+}
+
 /* To be called at a->deadline: notices lateness, and gives refused orders again. */
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 {
@@ -584,6 +612,7 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 
 	a->deadline = U64_MAX;
 	a->overdue = U64_MAX;
+	trust(a, now);
 	if (a->lazy && now >= a->lazy_until)
 		hasten(a, now);
 	if (a->lazy)

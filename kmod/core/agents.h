@@ -122,7 +122,7 @@ struct gpurt_agent_process {
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
 	bool late;			/* outlives the agent, and the process's clients */
-	bool doubted;			/* its user was late, as of the last update */
+	bool doubted;			/* its user was late, as of the last update or tick */
 	bool registered;		/* has an agent; without one the rest means nothing */
 	bool on;			/* the last order: may its TSGs run */
 	bool free;			/* the last order: may it begin without asking */

@@ -500,9 +500,12 @@ class Gpu(ABC):
 
     def begin(self, client: GpuClient, own: int, hint: int, flags: int, now: int) -> int:
         """In a decision by a call: the client begins a segment."""
-        client.alone = not flags & lib.GPURT_BEGIN_YIELD or (client.core.depth > 0 and client.alone)
+        before = client.alone
+        client.alone = not flags & lib.GPURT_BEGIN_YIELD or (client.core.depth > 0 and before)
         result = int(lib.gpurt_begin(self.sched, client.core, own, hint, now))
-        if not result:
+        if result:
+            client.alone = before
+        else:
             self.isolate(client, now)
         return result
 

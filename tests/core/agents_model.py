@@ -302,6 +302,11 @@ class Model:
         self.go_on(now)
 
     def tick(self, now: int) -> None:
+        trusted = [p for p in self.processes if p.agent and p.doubted and not self.is_doubted(p, now)]
+        for p in trusted:
+            p.doubted = False
+        if trusted:
+            self.reconsider(now)
         if self.lazy_until is not None and now >= self.lazy_until:
             self.hasten(now)
         for p in self.processes:
@@ -397,6 +402,7 @@ class Model:
         times = [p.again for p in self.processes if p.owes and p.again is not None]
         times += [p.since + self.bound for p in self.processes if p.owes and not p.late]
         times += [self.lazy_until] if self.lazy_until is not None else []
+        times += [self.users[p.user][0] for p in self.processes if p.agent and p.doubted]
         times += [p.since + self.bound // 2 for p in self.processes if p.many and not p.given_up]
         return min(times, default=None)
 
