@@ -86,7 +86,7 @@ def _parts(taskset: Taskset, result: Result) -> Iterator[str]:
 
 
 def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """The task of a thread with siblings whose own thread would make every deadline hold, if one is found.
+    """A task that shares a thread: with a thread of its own every deadline would hold.  None if no such task is found.
 
     Its own process, where the GPU is used by both: threads of one process delay each other there.
     """
@@ -107,7 +107,7 @@ def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
 
 
 def _alone(taskset: Taskset, task: Task, step: int) -> Taskset:
-    """The taskset with the task on its own thread, whose priority is one step from what it was, and equals no other."""
+    """The taskset with the task on a thread of its own, whose priority is one step from the old one and unique."""
     levels = [(2 * one.priority, 2 * one.segment_priority) for one in taskset]
     at = taskset.tasks.index(task)
     levels[at] = levels[at][0] + step, levels[at][1] + step

@@ -21,7 +21,7 @@ from analysis.rta import Test, Verdict
 MAX_PERIOD_UNITS = 9
 #: Releases come at such parts of a unit: a blocking that begins just before a release is seen almost whole.
 FINER = 2
-#: States of a taskset of which threads serve several tasks, or several jobs of one are pending; more is left out.
+#: The most states of a taskset whose threads serve several tasks, or that can have several pending jobs of a task.
 MAX_STATES = 200_000
 
 

@@ -77,7 +77,7 @@ class GpuSegment:
     ``scaling``: G^e by compute units, without conflicts; ``pure`` is then G^e on the task's own units.  None: G^e is
     known for one size only.
 
-    ``ready``: how often its group becomes ready on the GPU at most, hence once where no gap is in G^e; None: not known.
+    ``ready``: how often its group becomes ready on the GPU at most (once if G^e has no gap); None: not known.
     """
 
     misc: Span

@@ -218,7 +218,7 @@ class Chains:
 
 
 def _worst(claims: Sequence[Claim | Failure]) -> Claim | Failure:
-    """Whichever job the thread has begun: a failure if there is one, else the largest claim."""
+    """The verdict that holds whichever job the thread has begun: a failure if there is one, else the largest claim."""
     failures = [one for one in claims if isinstance(one, Failure)]
     if failures:
         return max(failures, key=lambda one: one.reached)

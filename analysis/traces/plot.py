@@ -183,7 +183,7 @@ class _Gantt:
                 self._scatter([self._high], row, "unfinished", marker=">", s=45, color=GONE_COLOUR, clip_on=False)
 
     def segments(self, segments: Mapping[str, Sequence[tuple[int, int]]]) -> None:
-        """The GPU segments of tasks of whose jobs the trace has nothing."""
+        """The GPU segments of tasks without jobs in the trace."""
         jobs = self._trace.responses().keys() | self._trace.unfinished().keys()
         for task, whole in segments.items():
             some = [span for span in whole if span[0] <= self._high and span[1] >= self._low]

@@ -142,7 +142,7 @@ static int await(struct gpurt_client *client, struct gpurt_copy *copy) __release
 	return err;
 }
 
-/* Called with the lock held, after a change of what the level of the client's request follows from. */
+/* Called with the lock held, after a change of a fact that decides the level of the client's request. */
 static void note_change(struct gpurt_copier *c)
 {
 	/* Pairs with lock_with_level(). */

@@ -61,8 +61,8 @@ def _up(value: Fraction) -> int:
 class MeasuredTime:
     """One time of a job: its CPU time, or the misc or gpu part of a segment; ns.
 
-    ``worst`` contains what updates of the runlist and context switches took; ``best`` does not where that is known, and
-    is 0 where it is not.
+    ``worst`` contains the time of runlist updates and context switches.  ``best`` does not contain it; if that time is
+    unknown, ``best`` is 0.
     ``what``: "cpu", "misc" or "gpu"; ``segment``: which of the job, from 1, 0 for the job's CPU time.  ``count``: how
     often it was measured.  ``maxima``: the largest of each run, in their order.  ``run``: where the largest was
     observed first.  ``by_condition``: the largest under each.  ``growth``: None if there were too few runs.

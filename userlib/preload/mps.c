@@ -57,7 +57,9 @@ static bool has_its_own(void)
 	return has;
 }
 
-/* The host's number of a device on which the process has nothing of its own, or NO_GPU.  Called with the lock held. */
+/*
+ * The host's number of a device on which the process has no objects of its own, or NO_GPU.  Called with the lock held.
+ */
 static unsigned int number_of(const char *address)
 {
 	bool only = gpurt_mig_gpus("/sys/bus/pci/devices") == 1;	/* else a host of agents cannot know which */

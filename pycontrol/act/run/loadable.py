@@ -44,7 +44,8 @@ def objection(program: str, library: Path, depth: int = DEPTH) -> str:
 
 
 def names_gpurt(command: Sequence[str]) -> bool:
-    """Whether the program, or a file that it is given, has the word in it, as one that marks segments has.
+    """Whether the program, or a file among its arguments, contains the word gpurt, as a program that marks segments
+    does.
 
     Devices and pipes are not opened, which may block or do something, and what is as large as a model is not read.
     """

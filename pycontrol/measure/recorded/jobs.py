@@ -76,7 +76,7 @@ def _add(those: list[RecordedJob], start: int, end: int) -> None:
 
 
 def offered(recording: Recording, process: int) -> dict[str, list[RecordedJob]]:
-    """The ranges of a process by their names without numbers, the longest in all first."""
+    """The ranges of a process by their names without numbers, the longest total time first."""
     found: dict[str, list[RecordedJob]] = {}
     for name, start, end in recording.data.execute(NAMED["range"], (process,)):
         _add(found.setdefault(_plain(name), []), start, end)

@@ -27,7 +27,7 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """The objections to clients that own the GPU with others than the file says: a name is one group for each user."""
+    """The objections to clients in another group than the file's; a group's name stands for one group of each user."""
     tasks = {task.name: task for task in file.taskset}
     users: dict[str, str] = {}  # whose the groups of tasks with workers are
     there = [(one, tasks[names[0]] if len(names := host.names.get(one.pid, ())) == 1 else None) for one in host.clients]

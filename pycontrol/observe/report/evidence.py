@@ -141,7 +141,8 @@ def _why(analysis: DocumentView, assumptions: Sequence[Assumption], seen: Sequen
 
 
 def _host(device: str | None, file: TasksetFile) -> tuple[Document, Host]:
-    """The host's GPUs and how long their updates took; ``why``: why there are none.  Also all that is known of it."""
+    """The host's GPUs and how long their updates took, or under ``why`` why there are none; and all known facts of the
+    host."""
     try:
         with connect(device) as control:
             host = ask(control, file)
