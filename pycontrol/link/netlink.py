@@ -226,6 +226,14 @@ class Transport(Protocol):
         """Releases the connection."""
 
 
+class HungError(DeviceError):
+    """The host does not answer."""
+
+    def __init__(self, patience: float) -> None:
+        cure = "if it is stopped, continue it (kill -CONT); else restart it"
+        super().__init__(f"the host has not answered for {patience:.0f} s; {cure}")
+
+
 class SocketTransport:
     """Packets to the user-space host."""
 
@@ -246,7 +254,7 @@ class SocketTransport:
             self._limit(0)
         except BlockingIOError:
             self._socket.close()
-            raise DeviceError(f"the host has not answered for {patience:.0f} s") from None
+            raise HungError(patience) from None
         except OSError as error:
             self._socket.close()
             raise DeviceError(explain(path, -(error.errno or 0))) from error
@@ -431,7 +439,7 @@ class Link:
 
     def _receive(self) -> bytes:
         if not readable(self._transport, self._patience):
-            raise DeviceError(f"the host has not answered for {self._patience:.0f} s")
+            raise HungError(self._patience)
         try:
             return self._transport.receive()
         except OSError as error:

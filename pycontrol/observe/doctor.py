@@ -24,6 +24,7 @@ from gpurt.files import matching
 from gpurt.segments import explain
 from pycontrol.link import patched as live_patched
 from pycontrol.link.control import HOST_WITHOUT_GPU, GpuStatus, connect
+from pycontrol.link.netlink import HungError
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.machine import clocks, drivers
 from pycontrol.machine.mps import mps_pipe, mps_runs
@@ -36,6 +37,8 @@ from pycontrol.observe.fit.host import online
 ROOT = Path("/")
 #: The GPUs' threads of the kernel module have SCHED_FIFO 99.  Tasks must stay below.
 HIGHEST = 98
+#: A host that has not answered after this time gets no further question, seconds.
+PATIENCE_S = 5.0
 #: Below a root, what the kernel module says of patched drivers.
 FACTS = live_patched.FACTS.relative_to("/")
 SCHED_DEADLINE = 6  # sched(7); the module os does not have it
@@ -97,7 +100,7 @@ def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = No
 def _file(device: str | None, root: Path, file: TasksetFile) -> Iterator[Diagnosis]:
     """The objections to this machine, and to the host where one answers."""
     try:
-        with connect(device) as control:
+        with connect(device, PATIENCE_S) as control:
             host = replace(fit.ask(control, file), clocks=[clocks.look(root)])
     except GpurtError:  # of which another check tells
         host = fit.Host(cpus=online(), clocks=[clocks.look(root)])
@@ -327,7 +330,7 @@ def _nvidia_patches(root: Path) -> str:
 def _switched(device: str | None) -> list[GpuStatus]:
     """The host's GPUs that patched drivers switch; none if no host answers, of which `_host` tells."""
     try:
-        with connect(device) as control:
+        with connect(device, PATIENCE_S) as control:
             return [one for one in control.status() if one.tier is Tier.PATCHED]
     except GpurtError:
         return []
@@ -427,8 +430,24 @@ def _mig(root: Path) -> Iterator[Diagnosis]:
     yield Diagnosis("MIG", Status.WARN, text, cure)
 
 
+def _silent(device: str | None) -> str:
+    """That the host does not answer, for which the library would wait for ever; empty if it does, or there is none."""
+    try:
+        with connect(device, PATIENCE_S) as control:
+            control.status()
+    except HungError as error:
+        return str(error)
+    except GpurtError:
+        pass
+    return ""
+
+
 def _host(device: str | None, root: Path) -> Iterator[Diagnosis]:
     name = "host"
+    if silent := _silent(device):
+        text, _, cure = silent.partition("; ")
+        yield Diagnosis(name, Status.FAIL, text, cure)
+        return
     handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
     if status == -errno.ENODEV and _lacks_gpu(device):

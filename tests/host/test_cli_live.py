@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from pycontrol import cli
 from pycontrol.act.run import task_program
 from pycontrol.link.control import Control, connect
 from pycontrol.machine import procs
+from pycontrol.observe import doctor
 
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
@@ -322,6 +325,22 @@ def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
     findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])["findings"]}
     assert findings["host"]["status"] == "ok"
     assert findings["host"]["text"].startswith("gpurt emulate, ")
+
+
+def test_doctor_does_not_wait_for_a_host_that_is_stopped(
+    gpurt: Gpurt, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "PATIENCE_S", 0.1)
+    with SocketClient(host) as client:
+        pid = struct.unpack_from("i", client.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            code, out, _ = gpurt("doctor", "--json")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    (found,) = (one for one in json.loads(out)["findings"] if one["name"] == "host")
+    assert (code, found["status"], "has not answered" in found["text"]) == (1, "fail", True)
+    assert "kill -CONT" in found["cure"]
 
 
 def test_doctor_says_whether_the_host_does_policy_boosted(start_host: StartHost, gpurt: Gpurt) -> None:
