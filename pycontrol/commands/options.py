@@ -70,6 +70,8 @@ class Subcommand(click.Command):
     ) -> None:
         super().__init__(*args, **more)
         self.computes, self.instead, self.extra = computes, instead, extra
+        for path in (one.type for one in self.params if isinstance(one.type, click.Path)):
+            path.readable = False  # of a file that may not be read, who opens it tells: it is no wrong usage
 
     @property
     def asks(self) -> bool:

@@ -108,6 +108,12 @@ def test_a_user_s_own_package_named_analysis_is_not_taken_for_ours(tmp_path: Pat
     assert "yes" in run.stdout
 
 
+def test_a_file_that_may_not_be_read_is_no_wrong_usage(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 3 is of such files: who opens one tells, and click, which asks access(2) before, does not."""
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    assert gpurt("analyze", MINIMAL)[0] == 0
+
+
 def test_analyze_exit_codes(gpurt: Gpurt) -> None:
     assert gpurt("analyze", MINIMAL)[0] == 0
     assert gpurt("analyze", EXAMPLE2, "--test", "gcaps-suspend")[0] == 1
