@@ -11,7 +11,7 @@ from analysis.model import POLICIES
 
 #: Kinds of relations that a file has by chance, beside the keys of every file.
 RELATION_KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency", "process")
-#: The kinds beside which a test has bounds for processes.
+#: The kinds that a test for processes supports.
 ABLE = {"process", "chain"}
 Table = dict[str, str]
 

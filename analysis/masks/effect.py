@@ -68,7 +68,7 @@ def _best(counts: list[int]) -> int:
 
 
 def kernel_time(counts: Iterable[int], blocks: int, block_time: int) -> int:
-    """Time of one kernel alone, ns, rounded up (rule R5): equal blocks of which a CU executes one in ``block_time`` ns.
+    """Time of one kernel alone, ns, rounded up (rule R5): equal blocks, ``block_time`` ns each on a CU.
 
     ``counts``: enabled CUs of each shader engine.  Raises ValueError if there is none.
     """

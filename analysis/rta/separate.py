@@ -14,7 +14,7 @@ from analysis.rta.partition_order import home, not_isolated, on_one_bus
 
 
 def separate(taskset: Taskset) -> list[Taskset]:
-    """The systems that a taskset with several partitions consists of, each with one GPU; empty if it is no such.
+    """The systems of a taskset with several partitions, each with one GPU; empty if the taskset has no such partitions.
 
     Policy `job` is left out, as its threads execute on one CPU for all partitions.  Policy `timesliced` is left out, as
     its times depend on tasks beside (``conflicts.under``).  Files with

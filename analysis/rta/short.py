@@ -41,7 +41,7 @@ class Short:
         return sum(self.segments.values())
 
     def above(self, priority: int) -> int:
-        """The same, of those above that priority."""
+        """The same for the tasks above that priority."""
         return sum(count for name, count in self.segments.items() if self.levels[name] > priority)
 
 
@@ -49,9 +49,9 @@ NONE = Short()
 
 
 def short(task: Task, system: System, outside: Callable[[Task], int]) -> Short:
-    """The tasks for which sleep costs less than jitter, by what ceil(y) >= y says of both.
+    """The tasks whose sleep costs less than jitter, compared by the lower bounds that ceil(y) >= y gives.
 
-    ``outside``: what a job takes of the CPU outside of segments.  Tasks of equal priority, and those of which several
+    ``outside``: the CPU time of a job outside of segments.  Tasks of equal priority, and those of which several
     jobs can be pending, are never among them.
     """
     if system.assumed or system.taskset.threads or len(system.gpu_tasks) > MAX_GPU_USERS:

@@ -26,7 +26,7 @@ SPINNING = "readings: time partitions, busy waiting"
 
 
 def demands(sharing: Sharing, table: Runlist | None = None, waiting: Waiting | None = Waiting.SUSPEND) -> Demands:
-    """The formula where tasks that share a TSG have it in that order.
+    """The formula for tasks that share a TSG in that order.
 
     ``table``: instead of the taskset's runlist.  ``waiting``: of all tasks; None: of each its own.
     """

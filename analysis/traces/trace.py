@@ -85,8 +85,8 @@ class Event:
     so that isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for
     it.  MEMBER_DIED: its process died, and others of its group, or under the
     same budget, are in segments.  ``executed``: of COMPLETE, how long the job executed on CPUs by
-    its own account, ns.  ``group``: the group of which the event's client is a member; ``user``: whose group of that
-    name, by number.
+    its own account, ns.  ``group``: the group of which the event's client is a member; ``user``: the number of the user
+    to whom that group belongs.
 
     ``task`` is empty if an event concerns all tasks or none.
     """

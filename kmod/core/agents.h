@@ -52,7 +52,7 @@
  * GPURT_AGENT_LAZY_NS the others are taken off, by the two steps above, for which the host does not wait.  An end that
  * comes before costs no order.  If the process's last such segment went on for longer, they are taken off at its begin.
  * Else the next one would wait for others' slices, and for their end as well.  It may have them off in any case: only a
- * process with a priority begins so.  A begin that is not of that kind, and a recall, take them off at once.  While a
+ * process with a priority begins so.  A begin of another kind, or a recall, takes them off at once.  While a
  * less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in a
  * segment itself, which is less urgent yet.
  *

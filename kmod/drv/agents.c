@@ -361,7 +361,7 @@ static void resign(struct agent_gpu *dev, struct agent_process *p)
 	p->program = NULL;
 }
 
-/* An agent of another program has come after the client's process executed that: it stays. */
+/* The client's process has executed another program, whose agent has come: it stays. */
 static void agents_client_ends(void *driver, void *ctx, bool process)
 {
 	struct agent_gpu *dev = driver;

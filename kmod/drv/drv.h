@@ -147,7 +147,7 @@ struct gpurt_driver_ops {
 	/*
 	 * In process context, the last operation for the client.  Its TSGs and its work are gone.  If commit() had put
 	 * them alone on the runlist, another commit() has succeeded since, unless the GPU goes away.  The caller can be
-	 * a worker of a queue with WQ_MEM_RECLAIM, so client_close() flushes no work of a queue without.
+	 * a worker of a queue with WQ_MEM_RECLAIM, so client_close() must not flush work of a queue without that flag.
 	 */
 	void (*client_close)(void *driver, void *ctx);
 	/*
@@ -205,8 +205,8 @@ struct gpurt_driver_ops {
 	/*
 	 * Groups of clients, which are on the runlist together.  A driver offers all of these or none; without them
 	 * its clients can be in no group.  In process context, beside all other operations: a group comes to the GPU,
-	 * and *ctx becomes what commit() is given when that is to be alone.  The group has no client any more, and no
-	 * commit() for it comes; the last one may not have been superseded, because later ones failed.
+	 * and *ctx becomes what commit() is given when that is to be alone.  The group has no clients left, and no
+	 * commit() for it will come.  Its last commit() may still be in force, because later ones failed.
 	 */
 	int (*group_open)(void *driver, void **ctx);
 	void (*group_close)(void *driver, void *group);

@@ -99,7 +99,10 @@ static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
 	return &next->entry != &queue->head;
 }
 
-/* The place is before all calls that wait.  A call that begins to wait later comes before it, and looks afterwards. */
+/*
+ * Puts @place before all waiting calls.  A call that begins to wait later comes before it, and checks its condition
+ * afterwards.
+ */
 static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
 {
 	init_waitqueue_func_entry(place, not_woken);

@@ -146,12 +146,12 @@
  *	if they must be off the GPU before the agent answers.  The host does not deliver an order after a later one has
  *	replaced it.  A GPU is given to a client only when the agents of all others have answered that their TSGs are
  *	off.  With GPURT_ORDER_FREE in `on` the process may begin without asking, for no other one has an agent.  Its
- *	agent has registered with GPURT_AGENT_FREE, and forgets that before it answers an order without it.  The policy
- *	is `segment`, and the process has no budget, group or exemption.  With GPURT_ORDER_MANY the agent of the process
- *	that is to have the GPU takes `channels` of others off by one call.  With GPURT_ORDER_PUT it puts them back.
- *	These others have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set` answers that at
- *	once.  Any other agent carries the order out itself.  If the call failed, as `result` says, the others get the
- *	order again, with
+ *	agent has registered with GPURT_AGENT_FREE, and stops such begins before it answers an order without this flag.
+ *	The policy is `segment`, and the process has no budget, group or exemption.  With GPURT_ORDER_MANY the agent of
+ *	the process that is to have the GPU takes `channels` of others off by one call.  With GPURT_ORDER_PUT it puts
+ *	them back.  These others have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set`
+ *	answers that at once.  Any other agent carries the order out itself.  If the call failed, as `result` says, the
+ *	others get the order again, with
  *	GPURT_ORDER_ANEW: it may have been carried out, or not.  An agent that does not answer within the host's bound
  *	is reported (GPURT_EVENT_LATE).  With GPURT_ORDER_YIELD beside GPURT_ORDER_FREE others are
  *	there: the process begins with GPURT_BEGIN_YIELD, and only segments that have one stream and only
@@ -281,9 +281,9 @@
  * one that joined with the flag, and on a GPU that the member uses later, the thread of the first call there.  These
  * joins and first calls have the errors of an outermost begin of form `owner` ("Raised threads"), under any
  * policy, and EOPNOTSUPP where the host cannot raise threads.  A begin of a member is of form `owner` whatever it
- * says.  The right to be raised is that at the join: bar a process that loses it.  A thread that is SCHED_OTHER, as
- * one that a raised thread makes, cannot be raised: make threads before.
- * Under the lock policies a tenure stays on one GPU.  A begin on another one is EOPNOTSUPP.
+ * says.  The right to be raised is checked at the join: bar a process that loses it later.  A SCHED_OTHER thread, such
+ * as one that a raised thread makes, cannot be raised: make threads before.  Under the lock policies a tenure stays on
+ * one GPU.  A begin on another one is EOPNOTSUPP.
  *
  * Units
  * -----

@@ -58,7 +58,7 @@ def _interrupted(test: Test, found: Sequence[Margin]) -> None:
 
 
 def _table(found: Sequence[Margin]) -> str:
-    """Those that may grow the least first; where times have to shrink, those that need the least change."""
+    """The smallest room for growth first; if times have to shrink, the smallest change first."""
     shrinks = all(one.factor is None or one.factor < 1 for one in found)
     known = sorted((one for one in found if one.factor is not None), key=lambda one: one.factor or 0, reverse=shrinks)
     none = [one for one in found if one.factor is None]

@@ -87,7 +87,7 @@ class Call:
 
 
 def is_post(code: int, cookie: int, payload: bytes) -> bool:
-    """Whether it is a begin that says so, or an end without flags, of which nobody waits for an answer.
+    """Whether the call needs no answer: a begin with that flag, or an end without flags.
 
     It is never refused for a limit, for its segment would last for ever: the GPU keeps two decisions for all of them.
     """

@@ -368,7 +368,7 @@ class Gpu(ABC):
         self.tell(self, client, kind, when, None, 0)
 
     def on_event(self, client: CData, event: int, now: int) -> None:
-        """Tells subscribers; of what an update brings about, once that is over."""
+        """Tells subscribers of an event; of the effects of an update, after the update."""
         found = self._by_core.get(client)
         if self.in_flight:
             self.in_flight.events.append((found, EVENTS[event], now))
@@ -820,7 +820,7 @@ class Gpu(ABC):
         self.update(Decision(decide, done, lambda: CONTROL, client, call, recalls=True))
 
     def some_clients(self, others: int) -> list[GpuClient]:
-        """The real-time clients, as policy `job` knows them, and so many others in turn."""
+        """The real-time clients, as policy `job` knows them, and ``others`` of the other clients in turn."""
         if not self._others:
             self._others = list(self.clients.values())
         taken = [self._others.pop() for _ in range(min(others, len(self._others)))]

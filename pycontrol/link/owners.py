@@ -39,7 +39,7 @@ class Owners:
         return bool(record.client)
 
     def doubts(self, record: EventRecord, task: str) -> Iterator[tuple[str, str]]:
-        """Why the event's process is not the task that it passes for: what is wrong, and a sentence."""
+        """Why the event's process is not the task that it claims to be: the difference, and a sentence about it."""
         user, cgroup = "".join(procs.status(record.pid, "Uid")[1:2]), procs.cgroup(record.pid)
         if not user:
             return  # it is gone, or hidden

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The file that keeps the runs of a measurement as they are made, so that one that was killed can go on.
 
-Each line is a JSON document, in the disk's hands before the next run begins.  A line tells what the measurement is of,
-that a run has begun, its result or why it has none, or a run's files.  A last line that is not whole is dropped.
+Each line is a JSON document, in the disk's hands before the next run begins.  A line has the measurement's subject, the
+begin of a run, its result or why it has none, or a run's files.  A last line that is not whole is dropped.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ OFF_FOR = 6.0
 DRAIN = 0.5
 #: How long a program that begins while another has the GPU is watched, s.
 BESIDE = 3.0
-#: After that time a print is no longer one that was on its way, ns.
+#: A print after this time was not yet on its way before, ns.
 AT_ONCE_NS = 5_000_000
 #: How long the machine sleeps, and how long the driver then may take until it switches again, s.
 ASLEEP = 20
@@ -116,7 +116,7 @@ def _limited(check: Check, probed: Target) -> Diagnosis:
 
 
 def _end(pid: int) -> bool:
-    """Kills the check's process and what it started; whether it ended soon."""
+    """Kills the check's process and what it started; returns whether these ended soon."""
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     with suppress(ProcessLookupError):

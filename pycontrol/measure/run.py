@@ -164,7 +164,7 @@ def _signal(number: int) -> str:
 
 
 def _settle(listener: Listener, pid: int) -> bool:
-    """Waits until the host has told that the program's clients are gone, which comes last; whether it has."""
+    """Waits until the host has reported that the program's clients are gone, its last event; returns whether it has."""
     begun = time.monotonic()
     mine: list[EventRecord] = []
     while time.monotonic() < begun + (SETTLE if mine else UNSEEN):
@@ -228,7 +228,7 @@ def read_run(
 
 
 def _change(records: Sequence[EventRecord], pid: int) -> str:
-    """The change during a run by which its times are others, in words; empty if there was none."""
+    """A change during a run that affects its times, in words; empty if there was none."""
     for one in records:
         if one.kind is EventKind.COMMIT and one.cause is Cause.POLICY:
             return f"the policy of GPU {one.gpu} was changed during the run"

@@ -14,7 +14,7 @@
  * Every function returns 0 or -errno.  The host is the first of these that is set or exists: the argument of
  * gpurt_open(), the environment variable GPURT_DEVICE, /dev/gpurt, the emulator's socket.  A character device is called
  * with ioctls, a socket with packets.  A new handle uses the GPU whose number is in GPURT_GPU, or GPU 0.  Then
- * gpurt_open() returns -ENXIO if the host has no such GPU, -EINVAL if that is no number of one.
+ * gpurt_open() returns -ENXIO if the host has no such GPU, -EINVAL if the value is not a GPU's number.
  *
  * If there is no host, or the process may not open it, calls on the NULL handle return -ENODEV or -EACCES.  One line on
  * stderr says so and why once, and the program can run on unmanaged.  If the environment has GPURT_REQUIRED=1,

@@ -236,7 +236,7 @@ enum rm_method nvidia_method(void)
 }
 
 /*
- * The way that was found for a TSG stays, so that it is put back by the way by which it was taken off.  If the driver
+ * A TSG keeps the method that was found for it, so that the method that took it off also puts it back.  If the driver
  * does not support a call, it has changed nothing.
  */
 int nvidia_turn(struct tsg *tsg, int fd, bool on)

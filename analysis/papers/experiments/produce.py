@@ -14,7 +14,7 @@ from analysis.papers.experiments.plan import Experiment, Settings
 from analysis.papers.experiments.rows import Row, write_rows
 from analysis.papers.experiments.study import Claim, Study
 
-#: Called with what is done and what there is to do.
+#: Called with the steps done and the steps in all.
 Progress = Callable[[int, int], None]
 
 

@@ -135,7 +135,7 @@ def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
 
 
 def offer_conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
-    """The facts that the user has to know of a plan of such sizes before it holds."""
+    """The conditions of a plan with such sizes, for the user."""
     if offer.mechanism == ways.MPS:
         return ["MPS limits how many SMs a program uses, not which: partitions are not isolated"]
     if offer.mechanism == ways.STATIC:

@@ -20,7 +20,7 @@ ANSWER_CURE = "take it out of the file's clocks if you answer for it"
 def clocks(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """Each look at the machine is held against the clocks that the times of the file's real-time tasks are of.
 
-    Unknown is not equal.  A machine that nobody looked at, as that of a simulated run, has no clocks that differ.
+    Unknown is not equal.  A machine that was not examined, such as that of a simulated run, has no differing clocks.
     """
     stated = [(task, file.clocks[task.name]) for task in file.taskset.real_time if task.name in file.clocks]
     virtual = bool(host.gpus) and all(gpu.emulated for gpu in host.gpus)

@@ -236,7 +236,7 @@ def _unit_jobs(gpus: Iterable[GpuStatus]) -> Metric:
 
 
 def _states(gpus: Iterable[int], clients: Iterable[ClientInfo]) -> Metric:
-    """How many clients do what; those that are pending wait for the GPU."""
+    """How many clients are in each state; pending ones wait for the GPU."""
     counts = Counter((one.gpu, one.state) for one in clients)
     family = GaugeMetricFamily("gpurt_clients", "clients by what they do", labels=["gpu", "state"])
     for gpu in gpus:
