@@ -76,7 +76,7 @@ class Growth:
         }  # fmt: skip
 
 
-#: Why what else may change where tasks own units is not searched.
+#: Why the other limits of tasks that own units are not searched.
 CHAINED = (
     "the file limits chains, which no search for limits of units judges: how few units the tasks can do with, and how "
     "much interleaving, overhead and copies they bear, is not known"

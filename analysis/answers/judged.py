@@ -26,8 +26,8 @@ class Answered(NamedTuple):
     """The answer about a taskset, with all that is proved of it.
 
     ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
-    named.  ``beside``: what is known beside a no.  ``chains``: their bounds, of the test that the answer rests on.
-    ``assumes``: what the file does not say, although a yes may be wrong for it.
+    named.  ``beside``: the known facts beside a no.  ``chains``: their bounds, of the test that the answer rests on.
+    ``assumes``: facts that the file leaves out and that can make a yes wrong.
     """
 
     data: Document

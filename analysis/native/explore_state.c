@@ -161,7 +161,7 @@ static void strip_part(struct part *p)
 		v->ready.pass[i] %= 2;
 }
 
-/* Takes out of the simulation's memory what does not decide what can happen from now on. */
+/* Clears all of the simulation's memory that cannot affect its future. */
 static void strip(struct sim *s)
 {
 	u64 now = s->now, since[64], asked[64], queued[64];

@@ -403,7 +403,7 @@ static int get_argument(const struct gpurt_call *call, union gpurt_argument *arg
 	return err ? err : gpurt_call_check(call, argument);
 }
 
-/* Copies what the call answers to the caller's structure; of most begins, the most frequent call, that is one field. */
+/* Copies the call's answer to the caller's structure: one field after most begins, which are the most frequent call. */
 static int put_answer(const struct gpurt_call *call, const union gpurt_argument *argument, void __user *user)
 {
 	if (call->code == GPURT_IOC_BEGIN && !(argument->begin.flags & GPURT_BEGIN_WAIT))
@@ -424,7 +424,7 @@ long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	if (ret)
 		return ret;
 	ret = handlers[_IOC_NR(call->code)](filp->private_data, &argument);
-	/* A call that is broken off has in its structure how it goes on.  A begin has begun its segment. */
+	/* The structure of an interrupted call says how to continue it.  A begin has begun its segment. */
 	if ((!ret || ret == -ERESTARTNOHAND) && call->answers && put_answer(call, &argument, user))
 		return -EFAULT;
 	return ret;

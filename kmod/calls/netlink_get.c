@@ -243,7 +243,7 @@ static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_s
 	       nla_put_u64_64bit(skb, GPURT_A_OVERRUNS, READ_ONCE(c->overruns), GPURT_A_PAD);
 }
 
-/* The thread of the segment, the one that copies and the one that a group raises need not be one. */
+/* The thread of the segment, the thread that copies and the thread that a group raises can be three threads. */
 static u32 raised_to(const struct gpurt_client *client)
 {
 	return max3(gpurt_raised_to(&client->boost.raised), gpurt_raised_to(&client->copier.raised),

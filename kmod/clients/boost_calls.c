@@ -155,7 +155,7 @@ int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 	err = check(client, own, level, 0, &right);
 	if (err || !level)
 		return err;
-	/* The bus may have been taken from the last one, whose thread has not noticed. */
+	/* The last copy may have lost the bus, and its thread may not have noticed. */
 	gpurt_boost_copied(client);
 	rt_mutex_lock(&client->boost.lock);
 	if (!gpurt_boost_is(client, GPURT_BOOST_OVER)) {

@@ -217,7 +217,7 @@ void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *peri
 	rcu_read_unlock();
 }
 
-/* Called with the gate held.  Whether the group is under another budget than that.  Member @but does not count. */
+/* Called with the gate held.  Whether the group is under a budget other than this one.  Member @but does not count. */
 bool gpurt_allowance_bars(struct gpurt_seat *seat, const struct gpurt_allowance *allowance, struct gpurt_client *but)
 {
 	struct gpurt_client *client;

@@ -771,7 +771,7 @@ void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 }
 
 /*
- * Nobody is to have the flag until gpurt_agents_recall_over(), for one more reason.  Nobody has it once there are no
+ * Adds a reason why no process may have the flag, until gpurt_agents_recall_over().  Nobody has it once there are no
  * holders.
  */
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now)

@@ -144,7 +144,7 @@ bool gpurt_events_wanted(void)
 	return gpurt_netlink_heard() || traced();
 }
 
-/* Whether it is of the bus, and told with the lock of that held. */
+/* Whether it is an event of the bus, reported with the bus's lock held. */
 static bool is_copy(u32 event)
 {
 	return event >= GPURT_EVENT_COPY_ASK && event <= GPURT_EVENT_COPY_END;

@@ -26,7 +26,7 @@ from pycontrol.observe.fit.objection import Objection
 class Given:
     """What was set, or why nothing was.
 
-    ``proof``: why the file's deadlines are not proved to hold; ``other``: what of the host speaks against the bounds;
+    ``proof``: why the file's deadlines are not proved to hold; ``other``: the host's properties that defeat the bounds;
     both empty: they hold.  ``done``: whether it was set.  ``pids``: the processes of each task that uses the GPU.
     ``assumes``: what the file does not say, although a proof may be wrong for it.
     """

@@ -157,7 +157,7 @@ class AgentGpu(Gpu):
         return not self.agents.holders
 
     def recall(self, over: bool) -> None:
-        """No process is to begin without asking, for one more reason, or for one less."""
+        """Adds a reason why no process may begin without asking, or removes one (`over`)."""
         if over:
             self._reconsider()  # the decision may have changed who can be given that
             lib.gpurt_agents_recall_over(self.agents, self.clock())
@@ -165,14 +165,15 @@ class AgentGpu(Gpu):
             lib.gpurt_agents_recall(self.agents, self.clock())
 
     def _reconsider(self) -> None:
-        """Whether a process can be given that matters of one that is alone, or of all if the most urgent one yields."""
+        """Tells the core which processes may begin without asking: needed of a single process, or of all if the most
+        urgent one yields."""
         processes = [one for one in self._processes.values() if one.raw.registered]
         for one in processes if len(processes) == 1 or self.obedience.yields else ():
             lib.gpurt_agents_plain(self.agents, one.raw, self._is_plain(one), self.clock())
             lib.gpurt_agents_rank(self.agents, one.raw, *one.level(), self.clock())
 
     def decided(self, client: GpuClient) -> None:
-        """The level that its process may begin with can be another one, and it can be in a segment, or not any more."""
+        """After a decision, its process's level may have changed, and whether the process is in a segment."""
         if self.obedience.yields and not client.gone:
             lib.gpurt_agents_rank(self.agents, client.own.raw, *self._level(client), self.clock())
 
@@ -391,7 +392,8 @@ class AgentGpu(Gpu):
         return [channel for one in others for channel in one.taken[1]]
 
     def answer(self, client: GpuClient, answered: int, result: int, flags: int = 0) -> None:
-        """An agent has carried out an order, or its driver refused, also to set its slice (enum gpurt_order_flags).
+        """An agent has carried out an order, or its driver refused it, or refused to set the slice (enum
+        gpurt_order_flags).
 
         Raises:
             Refusal: ENOENT, no agent; EBUSY, it waits already; EINVAL, an order that was never given.

@@ -186,7 +186,7 @@ def _told(trace: Trace) -> dict[str, int]:
 
 
 def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
-    """When the first program of each task ended, of those that did before the end of the run, ns."""
+    """For each task with a program that ended before the run did: when its first one ended, ns."""
     found: dict[str, int] = {}
     for name, task in meant(trace, file).items():
         ended = trace.tasks.get(name, About()).ended
