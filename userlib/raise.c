@@ -138,10 +138,7 @@ int gpurt_raise_self(struct gpurt_raising *r, unsigned int priority)
 	pthread_once(&once, watch_forks);
 	if (!has(0, &made.before))
 		return -errno;
-	/*
-	 * The thread is raised already, for another client or to another level: it will return to what it had before
-	 * all raises.
-	 */
+	/* The thread is raised already, for another client or level: it will return to its state before all raises. */
 	if (mine && before.now.policy == made.before.policy && before.now.priority == made.before.priority)
 		made.before = before.before;
 	made.now = (struct how){ SCHED_FIFO | (made.before.policy & SCHED_RESET_ON_FORK), (int)priority };

@@ -52,8 +52,7 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
 
 
 def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """The commands that would help where the test fails, each with what it does or found; only those that answer
-    yes."""
+    """The commands that would help where the test fails and answer yes, each with what it does or found."""
     if not taskset.forks:  # the others refuse workers
         if test.assignable and not test.assigns and _assignable(test, taskset):
             yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"

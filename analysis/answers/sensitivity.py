@@ -284,8 +284,7 @@ def _part(part: Copy | Kernel, factor: Fraction) -> Copy | Kernel:
 
 
 def _span(span: Span, factor: Fraction) -> Span:
-    """The span with its worst case scaled.  The best case may shrink with it but not grow, since nothing guarantees a
-    longer best case."""
+    """The span with its worst case scaled.  The best case may shrink with it, but not grow: nothing guarantees that."""
     worst = _scaled(span.worst, factor)
     return Span(worst, min(span.best, int(span.best * factor), worst))
 

@@ -112,8 +112,8 @@ def _interleaved(taskset: Taskset, alpha: int) -> Taskset:
 
 
 def _loaded(taskset: Taskset, factor: int) -> Taskset:
-    """The taskset with overheads scaled.  An overhead is part of the work where two halves interleave, so it grows no
-    further than that."""
+    """The taskset with overheads scaled.  An overhead is part of the work where two halves interleave, and grows no
+    further."""
 
     def change(part: Copy | Kernel) -> Copy | Kernel:
         if isinstance(part, Copy):

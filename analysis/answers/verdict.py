@@ -148,8 +148,7 @@ def _turns_matter(test: Test, taskset: Taskset) -> bool:
 
 
 def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
-    """Why a yes of a test of policy `boosted` needs threads to spin for longer than the hosts let them; empty: it does
-    not."""
+    """Why a yes of a test of policy `boosted` needs threads to spin for longer than the hosts let them; else empty."""
     if not result.schedulable or not _turns_matter(test, taskset):
         return ""
     taskset = _assigned(test, taskset)

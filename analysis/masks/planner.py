@@ -63,8 +63,7 @@ class Plan:
 
 
 class Impossible(ValueError):
-    """No such partitions exist.  ``nearest``: possible sizes with the least total distance; earlier partitions come
-    first."""
+    """No such partitions exist.  ``nearest``: possible sizes of least total distance; earlier partitions come first."""
 
     def __init__(self, why: str, nearest: tuple[int, ...] = ()) -> None:
         super().__init__(why)
@@ -149,8 +148,8 @@ def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impo
 
 
 def _near_shapes(index: int, wants: Sequence[Want], topology: Topology) -> Iterator[MaskShape]:
-    """All rectangles; each costs its distance from the wanted size.  At equal distance, too small a rectangle costs
-    more for earlier partitions."""
+    """All rectangles, which cost their distance; at equal distance, one that is too small costs earlier partitions
+    more."""
     want, count = wants[index], len(wants)
     for width in range(1, len(topology.engines) + 1):
         for depth in range(topology.step, max(topology.engines) + 1, topology.step):

@@ -54,7 +54,7 @@ def releases(chains: Iterable[Chain]) -> dict[str, tuple[str, ...]]:
 
 
 def beginnings(released: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """For each triggered task: the first tasks of the sequences that release it; it is one of them itself if it is in a
+    """For each triggered task: the first tasks of the sequences that release it, itself among them if it is in a
     circle."""
     found = {}
     for name in released:

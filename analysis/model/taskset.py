@@ -82,8 +82,7 @@ class Taskset:
 
     @cached_property
     def triggers(self) -> dict[str, tuple[str, ...]]:
-        """For each triggered task: the tasks whose jobs with the same number must all end before its job is
-        released."""
+        """For each triggered task: the tasks whose jobs with its job's number must all end before its release."""
         return releases(self.chains)
 
     def awaited(self, chain: Chain) -> frozenset[str]:

@@ -21,10 +21,7 @@ static u32 rider_of(const struct rta *s, const struct rta_test *test, u32 entry)
 	return last;
 }
 
-/*
- * Whether all CPU-only tasks pass whose bound depends on the GPU priority of @entry; UINT32_MAX: those whose bound
- * depends on no GPU priority.
- */
+/* Whether all CPU-only tasks pass whose bound depends on @entry's GPU priority; UINT32_MAX: on no GPU priority. */
 static bool riders_pass(struct rta *s, const struct rta_test *test, u32 entry)
 {
 	u32 i;

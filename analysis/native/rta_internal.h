@@ -93,15 +93,9 @@ enum rta_charges {
 
 /* Functions of a formula that looks at single segments. */
 struct rta_segmented {
-	/*
-	 * Changes the rows of a whole job, pushed just before, into those of a job up to the end of its last GPU
-	 * segment.
-	 */
+	/* Changes the rows of a job, pushed just before, into those of a job up to its last GPU segment's end. */
 	rta_demands *end;
-	/*
-	 * The rows of another bound of a job, for use where the first has no solution; -1: there is no other bound
-	 * here.  NULL: never.
-	 */
+	/* The rows of another bound, for use where the first has no solution; -1: there is none here.  NULL: never. */
 	rta_demands *instead;
 };
 

@@ -89,8 +89,7 @@ def assign(
 
 
 def _first(task: Task, taskset: Taskset) -> Task | None:
-    """The thread's first task that uses the GPU; it stands for the thread, which has one GPU priority.  None: no task
-    does."""
+    """The thread's first task that uses the GPU, which stands for the thread and its one GPU priority; or None."""
     return next((t for t in taskset.served_with(task) if t.uses_gpu), None)
 
 

@@ -257,8 +257,7 @@ class _Charges:
         yield from self._carried(h, theta)
 
     def _wider(self, demand: Demand) -> Demand:
-        """The demand with a jitter that also counts its part before the release, where tasks above sleep for short
-        times."""
+        """The demand with a jitter for its part before the release, where tasks above sleep for short times."""
         return replace(demand, jitter=demand.jitter + self.short.longest) if self.short.inside else demand
 
     def _late(self, h: Task, demand: Demand) -> Demand:

@@ -191,8 +191,7 @@ class Result:
 
     @property
     def causes(self) -> tuple[Failure, ...]:
-        """The failures that follow from no other failure; if there are none, those of tasks that wait for each
-        other."""
+        """The failures that follow from no other one; if there are none, those of tasks that wait for each other."""
         return tuple({one.task: one for one in map(self.root, self.failures)}.values())
 
     @property

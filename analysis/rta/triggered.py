@@ -33,8 +33,7 @@ def holistic(taskset: Taskset, run: Callable[[Taskset], Result], name: str) -> R
 
 
 def _withdrawn(result: Result) -> Result:
-    """Withdraws all bounds if one task has none: jitters that follow from it are unknown, and others may still have
-    grown."""
+    """Withdraws all bounds if one task has none: jitters that follow from it are unknown, and others may still grow."""
     cause = next(iter(result.causes or result.failures)).task
     verdicts = {
         name: Failure(name, Reason.DEPENDS_ON, one.deadline, culprit=cause) if isinstance(one, Bound) else one

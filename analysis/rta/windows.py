@@ -46,8 +46,7 @@ def owners(task: Task, system: System, level: int | None = None) -> dict[str, De
 
 
 def owner(other: Task, system: System, amount: int | None = None, *, known: bool = True) -> Demand:
-    """The demand of one owner in a window, ``amount`` for each job if given; ``known``: whether the time of its end is
-    known."""
+    """The demand of one owner in a window, ``amount`` for each job if given; ``known``: whether its end is known."""
     amount = owned(other, system) if amount is None else amount
     end = system.end(other) if known else other.deadline
     jitter = other.jitter + max(end + system.taskset.platform.theta - amount, 0)
@@ -55,8 +54,7 @@ def owner(other: Task, system: System, amount: int | None = None, *, known: bool
 
 
 def inside(task: Task, system: System, level: int | None = None) -> Mapping[str, int] | None:
-    """By owner, the most GPU time that it takes during a job's segments, ns; None if a segment may outlast the
-    deadline."""
+    """The most GPU time that each owner takes during a job's segments, ns; None if one may outlast the deadline."""
     found = owners(task, system, level)
     total = dict.fromkeys(found, 0)
     for segment, times in Counter(task.gpu_segments).items():

@@ -41,8 +41,7 @@ def _values(platform: Platform) -> Yield:
 
 
 def contained(taskset: Taskset) -> Taskset:
-    """Turns a taskset whose segments begin by yield into one with isolated begins; it has a bound wherever the original
-    has."""
+    """Replaces begin by yield by isolated begins: the result has a bound wherever the taskset has one."""
     platform, found = taskset.platform, users(taskset)
     if platform.begin != YIELD or not found:
         return taskset

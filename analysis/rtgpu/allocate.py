@@ -127,8 +127,7 @@ def _down(system: System, units: Units) -> list[int]:
 
 
 def _first(passes_at: Callable[[int], bool], count: int) -> int | None:
-    """The first of ``count`` places that passes, if all later ones pass; None if none does.  Most tasks need few
-    units."""
+    """The first of ``count`` places that passes, if all later ones do; None: none does.  Most tasks need few units."""
     if passes_at(0):
         return 0
     if count == 1 or not passes_at(count - 1):

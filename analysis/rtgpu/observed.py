@@ -28,8 +28,7 @@ class How(str, Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """A case to measure: a kernel on ``units`` units; ``other``: the kernel that executes at the same time, or
-    empty."""
+    """A case to measure: a kernel on ``units`` units; ``other``: the kernel beside it, or empty."""
 
     kernel: str
     units: int

@@ -88,8 +88,7 @@ def _check_trigger(producer: Task, consumer: Task, path: Where, report: Mistakes
 def _check_together(
     chains: Sequence[Chain], at: Sequence[int], known: dict[str, Task], report: Mistakes
 ) -> None:  # fmt: skip
-    """Triggered links must be the same in all chains and form no circle; all that lead to one task must begin with one
-    task."""
+    """Triggered links are the same in all chains, without circles; all that lead to one task begin with one task."""
     released = releases(chains)
     roots = beginnings(released)
     for number, chain in zip(at, chains, strict=True):

@@ -172,8 +172,7 @@ def _placed(index: int, task: Task, platform: Platform, around: Neighbours, repo
 
 
 def _timed(segment: GpuSegment, units: int, factor: Fraction, where: Where, report: Mistakes) -> GpuSegment:
-    """The segment with its time on ``units`` units, times the factor.  A plain time is the time on the units that the
-    task has."""
+    """The segment with its time on ``units`` units, times the factor.  A plain time is that on the task's units."""
     curve = segment.scaling
     if curve is None and (factor == 1 or not units):
         worst = Kernel.falling([(1, segment.pure.worst)]).worst(1, factor)

@@ -217,10 +217,7 @@ static void carry_out(struct gpurt_thread *t)
 		lower(t);
 }
 
-/*
- * Finds the structure of the thread for the reason.  If there is none, the one that the reason has brought along is
- * used.
- */
+/* Gives the reason the structure of its thread: the one in the table, else the one that it brought along. */
 static struct gpurt_thread *enter(struct gpurt_raised *b, struct task_struct *task)
 {
 	struct gpurt_thread *t;

@@ -168,10 +168,7 @@ static void settle_kept(struct gpurt_client *client)
 	gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, READ_ONCE(k->level)));
 }
 
-/*
- * Called with the lock held, by the client's thread or gpurt-boost.  Sets the priorities that the client's threads must
- * have.
- */
+/* Called with the lock held, by the client's thread or gpurt-boost.  Sets its threads' priorities. */
 void gpurt_boost_settle(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;

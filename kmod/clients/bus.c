@@ -246,10 +246,7 @@ static void passed_on(struct gpurt_client *client, struct gpurt_bus_node *old, u
 	handed(&client->gpu->bus, old, now);
 }
 
-/*
- * GPURT_COPY_NEXT.  If a thread still waits in a call, and has yet to learn that it has the bus, the copy is that
- * thread's.
- */
+/* GPURT_COPY_NEXT.  If a thread in a call has yet to learn that it has the bus, the copy is that thread's. */
 int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;

@@ -129,10 +129,7 @@ static int client_join_pinned(struct gpurt_client *client)
 	return err;
 }
 
-/*
- * Makes the descriptor a client of the GPU, and takes over the caller's reference of the GPU; on an error it releases the
- * reference.
- */
+/* Makes the descriptor a client of the GPU.  Takes over the caller's reference of the GPU; an error releases it. */
 struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file)
 {
 	struct gpurt_client *client;

@@ -770,10 +770,7 @@ void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	proceed(a, now);
 }
 
-/*
- * Adds a reason why no process may have the flag, until gpurt_agents_recall_over().  Nobody has it once there are no
- * holders.
- */
+/* Adds a reason why no process may have the flag, until gpurt_agents_recall_over().  Done once there are no holders. */
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now)
 {
 	a->recalls++;

@@ -99,10 +99,7 @@ static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
 	return &next->entry != &queue->head;
 }
 
-/*
- * Puts @place before all waiting calls.  A call that begins to wait later comes before it, and checks its condition
- * afterwards.
- */
+/* Puts @place before all waiting calls.  Later calls come before it, and check their condition after that. */
 static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
 {
 	init_waitqueue_func_entry(place, not_woken);

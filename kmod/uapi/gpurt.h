@@ -512,10 +512,7 @@ enum gpurt_overrun {
 	GPURT_OVERRUN_COUNT,
 };
 
-/*
- * Why a runlist was updated.  RAISE is no update: the host raised or lowered a thread, and the duration is the time
- * since it decided so.
- */
+/* Why a runlist was updated.  RAISE is none: it is the time from a decision until a thread was raised or lowered. */
 enum gpurt_cause {
 	GPURT_CAUSE_BEGIN,
 	GPURT_CAUSE_END,

@@ -140,8 +140,7 @@ def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str,
 
 
 def _bounded(gpus: Sequence[Gpu], bounds: Mapping[str, int]) -> list[Gpu]:
-    """Sets each GPU's bounds: how long best effort may hold a lock, and after what time a stuck owner is reported, ns;
-    0: never."""
+    """Sets the GPUs' bounds, ns: until best effort loses a lock, and until a stuck owner is reported; 0: never."""
     for gpu in gpus:
         gpu.sched.lock_bound = bounds.get("lock", lib.GPURT_LOCK_BOUND_NS)
         gpu.stuck.limit = bounds.get("stuck", lib.GPURT_STUCK_DEFAULT_NS)

@@ -188,8 +188,7 @@ def _check_output(output: Path, command: Sequence[str]) -> None:
 
 
 def _beside(output: Path | None) -> Path | None:
-    """The checkpoint of the measurement that goes into this file, by the file's real path; None for a pipe or a
-    device."""
+    """The checkpoint of the measurement for this file, by its real path; None for a pipe or a device."""
     if output is None or not regular(output):
         return None
     target = output.resolve()

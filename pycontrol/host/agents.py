@@ -56,8 +56,7 @@ class Process:
     flags: int = 0  # enum gpurt_agent_flags
 
     def level(self) -> tuple[int, bool]:
-        """The highest level that the process may begin with: the one set, else the one seen; and whether it is in a
-        segment."""
+        """The highest level that the process may begin with, the one set or else seen; whether it is in a segment."""
         clients = [(one.core.set, one.seen) for one in self.clients if not one.gone]
         highest = max((seen if set_ == lib.GPURT_PRIORITY_OWN else set_ for set_, seen in clients), default=0)
         return highest, any(one.core.depth for one in self.clients)
@@ -139,8 +138,7 @@ class AgentGpu(Gpu):
                      yields=self.obedience.yields, ready=self._ready())  # fmt: skip
 
     def _ready(self) -> int | None:
-        """The number of less urgent processes, each with one group, beside which the most urgent one begins; None: it
-        does not."""
+        """How many less urgent processes, of one group each, the most urgent one begins beside; None: it does not."""
         agents = [one.raw for one in self._processes.values() if one.raw.registered]
         return len(agents) - 1 if any(one.free for one in agents) else None
 
@@ -165,8 +163,7 @@ class AgentGpu(Gpu):
             lib.gpurt_agents_recall(self.agents, self.clock())
 
     def _reconsider(self) -> None:
-        """Tells the core which processes may begin without asking: needed of a single process, or of all if the most
-        urgent one yields."""
+        """Tells the core whether a single process, or all if the most urgent one yields, may begin without asking."""
         processes = [one for one in self._processes.values() if one.raw.registered]
         for one in processes if len(processes) == 1 or self.obedience.yields else ():
             lib.gpurt_agents_plain(self.agents, one.raw, self._is_plain(one), self.clock())
@@ -223,7 +220,7 @@ class AgentGpu(Gpu):
         lib.gpurt_agents_commit(self.agents, alone, way, now)
 
     def isolate(self, client: GpuClient, now: int) -> None:
-        """The owner begins again if clients may be on the GPU that must now be off: all others, or this one, which came
+        """The owner begins again if a client may be on that must now be off: any other one, or this one, which came
         later."""
         agents, owner = self.agents, self.runner
         if self.in_flight or not isinstance(owner, GpuClient) or not (agents.lazy or agents.step or agents.beside):
@@ -260,7 +257,7 @@ class AgentGpu(Gpu):
                 waiter.finish(0)
 
     def times(self) -> tuple[int, int]:
-        """When the GPU will next act by itself, or an agent will be late; and when a client is next to be told
+        """When the GPU will next act by itself, or an agent be late; and when a client may have to be told
         something."""
         due, told = super().times()
         return min(due, self.agents.deadline), told

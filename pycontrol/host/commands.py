@@ -292,8 +292,7 @@ class Commands:
             yield partial(self.move, one, name)
 
     def move(self, member: Member, name: str, done: Callable[[int], None]) -> None:
-        """Makes a connection a member of a group, unless it has ended: an ended connection would stay a member for
-        ever."""
+        """Makes a connection a member of a group, unless it has ended: it would stay a member for ever."""
         if member.closed:
             done(-errno.ESRCH)
             return

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Events on their way to readers: each is kept once for all readers, and sent when the host has nothing more urgent to
-do."""
+"""Events on their way to readers: each is kept once, and sent when the host has nothing more urgent to do."""
 
 from __future__ import annotations
 

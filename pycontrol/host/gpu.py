@@ -301,8 +301,7 @@ class Gpu(ABC):
         """A decision about the client is over."""
 
     def isolate(self, client: GpuClient, now: int) -> None:  # noqa: B027
-        """In a decision: the client has begun, or wants others to be off.  Takes off the clients that may no longer be
-        on."""
+        """In a decision: the client has begun, or wants others off.  Takes off the clients that may no longer be on."""
 
     def quiet(self) -> tuple[bool, bool, int]:
         """Whether it executes nothing; whether work of others is queued; when work of the owner's ended last, ns."""
@@ -619,8 +618,7 @@ class Gpu(ABC):
             self._settling = False
 
     def _go_on_with_aside(self) -> None:
-        """Queues the decisions set aside once no process may begin without asking; those of a process that has begun
-        come first."""
+        """Queues decisions set aside once no process may begin without asking, those of a process that began first."""
         if self._aside and self.has_recalled:
             aside, self._aside = self._aside, []
             for decision in sorted(aside, key=lambda one: not (one.client and len(one.client.calls) > 1)):

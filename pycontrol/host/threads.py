@@ -134,8 +134,7 @@ class HostThread:
         return self.saved if self.saved and now == self.raised else now
 
     def want(self, who: Hashable, cpu: int) -> None:
-        """Raises the thread to a CPU priority on behalf of `who`, or withdraws that (0).  The highest wanted priority
-        holds."""
+        """Raises the thread to a CPU priority for `who`, or withdraws that (0).  The highest wanted priority holds."""
         if cpu:
             self.wanted[who] = cpu
         else:

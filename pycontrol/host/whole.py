@@ -21,8 +21,7 @@ class Whole:
     """A divided GPU; its partitions are VirtualGpus that were created with it."""
 
     def __init__(self, number: int, cross: int) -> None:
-        """``cross``: the factor that slows memory-intensive work down while another partition executes such work,
-        thousandths."""
+        """``cross``: the slow-down of memory-intensive work while another partition executes such work, thousandths."""
         self.number = number
         self.raw = ffi.new("struct gpurt_whole *")
         lib.gpurt_whole_init(self.raw, cross)
@@ -55,8 +54,7 @@ class Layout:
 
 
 def alike(shape: Shape, policy: int, count: int, units: tuple[int, ...] = (), cross: int = 1000) -> Layout:
-    """``count`` virtual GPUs of one kind; with ``units``, each group of len(units) is one GPU's partitions with those
-    units."""
+    """``count`` virtual GPUs of one kind; with ``units``, each len(units) of them are partitions of one GPU."""
     shapes = tuple(replace(shape, units=units[index % len(units)]) if units else shape for index in range(count))
     return Layout(shapes, (policy,) * count, len(units), cross)
 

@@ -364,8 +364,7 @@ class GenericTransport:
             raise
 
     def subscribe(self) -> None:
-        """Joins the group of events that name processes, if it exists and this process may; else the group of the other
-        events."""
+        """Joins the group of events that name processes, if it exists and this process may; else the other group."""
         for name in (lib.GPURT_GENL_NAMED_EVENTS, lib.GPURT_GENL_EVENTS):
             group = self._groups.get(ffi.string(name).decode())
             try:

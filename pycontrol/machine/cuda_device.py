@@ -33,8 +33,7 @@ class CudaDevice:
 
 
 def read_device(number: int) -> CudaDevice:
-    """The GPU of that number.  Raises DeviceError if there is no device or no driver, or if the driver's answer is
-    impossible."""
+    """The GPU of that number.  Raises DeviceError without device or driver, or if its answer is impossible."""
     library = _loaded()
     _asked(library, "cuInit", ctypes.c_uint(0))
     count = ctypes.c_int()

@@ -198,8 +198,7 @@ def run_remarks(account: Account) -> list[str]:
 
 
 def _others(results: Sequence[ProfileResult]) -> list[str]:
-    """A remark if much of the program's CPU time is outside jobs: a job only has the time of the thread that announces
-    it."""
+    """A remark if much CPU time is outside jobs: a job only has the time of the thread that announces it."""
     spent = [job.cpu for one in results for job in one.jobs.jobs if job.cpu is not None]
     used, inside = sum(one.cpu for one in results), sum(spent)
     if not spent or 10 * (used - inside) <= used:

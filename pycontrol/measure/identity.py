@@ -99,8 +99,7 @@ class Contents:
             raise _changed(path)
 
     def after(self, run: Planned) -> list[str]:
-        """Called after each run, failed or not: the files that the run has written, which count as outputs from now
-        on."""
+        """Called after each run, failed or not: the files that it has written, outputs from now on."""
         made = [path for path in self._named(run) if path not in self._stamps and path not in self.outputs]
         written = [path for path in (*self._changed(), *made) if path not in self.program]
         self.outputs |= set(written)

@@ -56,8 +56,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
-    """The observations of a run.  ``segments``: all, inside and outside jobs.  ``cpu``, ``wall``: times of the whole
-    process, ns."""
+    """The observations of a run.  ``segments``: all, of jobs or not.  ``cpu``, ``wall``: of the whole process, ns."""
 
     planned: Planned
     jobs: Jobs

@@ -18,10 +18,7 @@
 #include <ucontext.h>
 #include <vector>
 
-/*
- * A thread's view of the machine, as part of a block.  A test may use another implementation, such as threads of the
- * system.
- */
+/* A thread's view of the machine, as part of a block.  Tests may use another one, such as system threads. */
 struct gpurt_sm_here {
 	virtual unsigned int id() = 0;		/* of the SM */
 	virtual bool leads() = 0;

@@ -54,8 +54,7 @@ class Findings:
         return [one for one in self.of("turns", scene="turns") if one["executed_ns"]["count"] >= LEAST_TURNS]
 
     def theta_ns(self) -> float | None:
-        """The longest switch.  The gap between two turns of one process contains two switches and the other process's
-        slice."""
+        """The longest switch.  The gap between a process's turns has two switches and the other process's slice."""
         each = [(one["gap_ns"]["max"] - 1000 * one["slice_us"]) / 2 for one in self.turns()]
         return max(each, default=None)
 

@@ -60,8 +60,7 @@ class TaskResult:
 
     @property
     def above_bound(self) -> bool:
-        """Whether a response time on this machine exceeded the bound.  A response may exceed it, since the bound is for
-        another system."""
+        """Whether a response time on this machine exceeded the bound.  It may: the bound is for another system."""
         return self.bound is not None and self.observed is not None and self.observed > self.bound
 
     @property

@@ -152,8 +152,7 @@ class Replay:
         return closed
 
     def _scope(self, row: sqlite3.Row) -> tuple[list[tuple[str, int]], str]:
-        """The streams whose earlier work a wait proves complete, and the proof in words; else an empty list, and
-        why."""
+        """The streams whose earlier work a wait proves complete, and the proof in words; or none, and why."""
         kind, result, context, stream, record = row[4:9]
         if result:
             return [], "nothing: the work was not over" if "query" in kind else "nothing: it failed"

@@ -165,8 +165,7 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
 
 
 def _last_release(trace: Trace) -> int | None:
-    """When the last job of any task was released, ns; at the end of a run some tasks release jobs for longer than
-    others."""
+    """When the last job of any task was released, ns; at the end some tasks go on for longer than others."""
     return max((event.time for event in trace.events if event.kind is Kind.RELEASE), default=None)
 
 

@@ -241,8 +241,7 @@ class Judge:
         return job or OpenJob(event.job, release)
 
     def _check_teller(self, seen: SeenTask, event: Event) -> None:
-        """Programs report jobs themselves: a program that reports the end of another's job would hide that the job is
-        late."""
+        """Programs report jobs themselves: one that reports the end of another's job hides that the job is late."""
         if not event.detail:
             return
         pid = event.process

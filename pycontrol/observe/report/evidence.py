@@ -141,8 +141,7 @@ def _why(analysis: DocumentView, assumptions: Sequence[Assumption], seen: Sequen
 
 
 def _host(device: str | None, file: TasksetFile) -> tuple[Document, Host]:
-    """The host's GPUs and how long their updates took, or under ``why`` why there are none; and all known facts of the
-    host."""
+    """The host's GPUs and how long their updates took, or ``why`` there are none; and the host's known facts."""
     try:
         with connect(device) as control:
             host = ask(control, file)
