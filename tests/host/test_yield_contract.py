@@ -114,7 +114,8 @@ class Board:
     heard: Order | None = None  # that the program's thread has got
     many: Order | None = None  # its call for others is under way
     inside: bool = False  # an automatic segment is open
-    began: int | None = None  # without asking: the flag then; 0: it was late, and had lost that
+    began: int | None = None  # without asking: the flag then
+    lost: bool = False  # it was late then, or since: the host need not have taken that begin
     posts: bool = False  # its end may be posted
     busy: bool = False  # a thread of the program is in a call with the library's lock
     was_top: bool = False  # since it was on the GPU last
@@ -415,7 +416,7 @@ class World:
             self.check_flag(gpu, one)
             self.seen["by yield" if b.flag & YIELD else "free"] += 1
             b.inside = b.posts = True
-            b.began = 0 if self.raw(gpu, one).late else b.flag
+            b.began, b.lost = b.flag, bool(self.raw(gpu, one).late)
             flags = POST | BESIDE * bool(b.flag & YIELD)
             self.call(c, lib.GPURT_IOC_BEGIN, lambda *_: None, True, gpu=b.gpu, flags=flags, raised=one.thread.priority)
             return
@@ -634,7 +635,7 @@ class World:
         for one, board, raw in self.agents(gpu):
             client = one.connections[0].clients.get(gpu.index)
             decided = client and client.core.depth and not (gpu.agents.lazy and gpu.runner is client)
-            if not client or raw.late or not board.inside or not board.runs or not board.began or decided:
+            if not client or raw.late or not board.inside or not board.runs or not board.began or board.lost or decided:
                 continue
             urgent = lib.gpurt_client_begin_level(client.core, one.thread.priority, 0)
             for other, b, its in self.agents(gpu) if urgent else ():
@@ -672,6 +673,7 @@ class World:
         for gpu in self.gpus:
             for one, board, raw in self.agents(gpu):
                 board.was_top |= gpu.agents.top == raw and board.runs
+                board.lost |= bool(raw.late and board.inside and board.began is not None)
                 assert one.peer.pid == gpu._by_raw[raw].key[0]
             for check in (self.check_yield, self.check_begun, self.check_owner, self.check_counts, self.check_budget):
                 check(gpu)
@@ -746,7 +748,8 @@ class World:
         client, state, i = c.clients[gpu.index], self.state(gpu, c), gpu.index
         board, first = c.process.boards[i], c is c.process.connections[0]
         assert not client.calls, self.log
-        assert i in c.begins or client.core.depth == c.depth[i] + (first and board.inside), self.log
+        known = (first and board.lost) or i in c.begins or client.core.depth == c.depth[i] + (first and board.inside)
+        assert known, self.log
         if state != PENDING:
             assert i not in c.begins, self.log
             assert all(one.answered for one in client.grant_waiters._all), self.log
