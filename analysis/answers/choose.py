@@ -21,6 +21,8 @@ from gpurt.enums import Policy
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
 COMPARED = tuple(Policy.words())
 MIXED_TESTS = ("gcaps-mixed", "boosted-mixed")
+#: The modes that are combined.
+COMBINED = (Waiting.BUSY, Waiting.SUSPEND)
 #: If more tasks use the GPU, not every combination of modes is tried.
 MOST_COMBINED = 8
 #: If more tasks use the GPU, none is under a test that has no compiled formula.
@@ -166,15 +168,15 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
     users = _users(taskset)
     if unsearched(taskset, test):
         return []
-    spinning, sleeping = (with_modes(taskset, dict.fromkeys(users, mode)) for mode in Waiting)
+    spinning, sleeping = (with_modes(taskset, dict.fromkeys(users, mode)) for mode in COMBINED)
     row = registry.find_test(test)
     if len(users) < 2 or lacks_theta(row, spinning):
         return []
     merit = trials(row, sleeping, spinning, lambda modes: _mixed(taskset, modes, test).merit)
     if len(users) <= MOST_COMBINED:
-        found = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))
+        found = (dict(zip(users, modes, strict=True)) for modes in product(COMBINED, repeat=len(users)))
     else:
-        found = (_climbed(dict.fromkeys(users, mode), merit) for mode in Waiting)
+        found = (_climbed(dict.fromkeys(users, mode), merit) for mode in COMBINED)
     best = max(found, key=merit)
     return [_mixed(taskset, best, test)] if len(set(best.values())) > 1 else []
 
@@ -198,7 +200,7 @@ def _climbed(modes: dict[str, Waiting], merit: Callable[[Modes], Merit]) -> dict
     """The modes after changes of one task's at a time, in turn, as long as some change makes the choice better."""
     best, unchanged = merit(modes), 0
     for name in cycle(modes):
-        (other,) = (mode for mode in Waiting if mode is not modes[name])
+        (other,) = (mode for mode in COMBINED if mode is not modes[name])
         trial = {**modes, name: other}
         if (value := merit(trial)) > best:
             modes, best, unchanged = trial, value, 0

@@ -74,7 +74,7 @@ class Drawn:
         load = self.rng.uniform(0.2, 1.8) / count
         for at in range(count):
             period, effort = self.rng.choice([20, 30, 40, 60, 80, 120, 200]) * self.unit, self.rng.random() < 0.12
-            waiting = self.rng.choice(["busy", "suspend"]) if mode == "mixed" else mode
+            waiting = self.rng.choice(list(Waiting)).value if mode == "mixed" else mode
             yield from ("[[task]]", f'name = "t{at}"', f"cpu = {self.rng.randrange(self.cpus)}")
             level = at + 1 if self.yields else self.rng.randint(1, 2 * count)
             yield from (f"priority = {0 if effort else level}", f'period = "{period}ns"')

@@ -15,7 +15,7 @@ static u64 demand(struct sim *s, u64 worst, u64 best)
 
 static bool locking(const struct part *p)
 {
-	return p->config->policy == GPURT_POLICY_LOCK_PRIORITY || p->config->policy == GPURT_POLICY_LOCK_FIFO;
+	return gpurt_policy_locks(p->config->policy);
 }
 
 static bool boosted(const struct part *p)
@@ -26,7 +26,7 @@ static bool boosted(const struct part *p)
 /* Whether programs call begin and end under this policy. */
 static bool calling(const struct part *p)
 {
-	return p->config->policy == GPURT_POLICY_SEGMENT || boosted(p) || locking(p);
+	return p->config->policy != GPURT_POLICY_TIMESLICED && p->config->policy != GPURT_POLICY_JOB;
 }
 
 static void set_step(struct sim *s, struct job_task *t, enum step step)

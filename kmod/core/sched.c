@@ -311,7 +311,10 @@ static struct gpurt_sched_client *pick(const struct gpurt_sched *s)
 	if (locking(s) && s->runner && engaged(s, s->runner) && !s->runner->demoted)
 		return s->runner;
 
-	switch (s->policy) {
+	switch ((enum gpurt_policy)s->policy) {
+	case GPURT_POLICY_TIMESLICED:
+	case GPURT_POLICY_COUNT:
+		break;
 	case GPURT_POLICY_SEGMENT:
 	case GPURT_POLICY_BOOSTED:
 	case GPURT_POLICY_LOCK_PRIORITY:

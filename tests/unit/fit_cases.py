@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Form, Image, Notice, Policy, State, Tier
-from pycontrol.link.control import BusStatus, ClientInfo, GpuStatus, UpdateLatency
+from pycontrol.link.control import FIELDS, BusStatus, ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.observe.fit.fit import Host
 
 US, MS = 1_000, 1_000_000
@@ -19,12 +19,11 @@ ASKED = ("tier", "driver", "policy", "notice", "poll_ns", "emulated", "unit_poli
          "cross_thousandths", "late", "faults", "refused", "normal_priorities")  # fmt: skip
 POLICIES = Policy.words()
 
-VIRTUAL = GpuStatus(
-    gpu=0, policy=Policy.SEGMENT, notice=Notice.POLL, poll_ns=MS, tier=Tier.VIRTUAL, driver="vgpu", client_count=0,
-    tsgs=0, image=Image.ALL, updates=10, faults=0, malformed=0, alpha_ns=500 * US, theta_ns=100 * US,
-    slice_ns=1024 * US, late=0, normal_priorities=24, barred_count=0, refused=0, units_held=0, jobs=0, unit_clients=0,
-    jobs_done=0, jobs_late=0, jobs_skipped=0, jobs_lost=0, jobs_overdue=0, stuck_bound_ns=1_000 * MS, stuck_count=0,
-)  # fmt: skip
+VIRTUAL = GpuStatus(**{name: 0 for name, (_, default) in FIELDS[GpuStatus].items() if default is MISSING} | {
+    "policy": Policy.SEGMENT, "notice": Notice.POLL, "poll_ns": MS, "tier": Tier.VIRTUAL, "driver": "vgpu",
+    "image": Image.ALL, "updates": 10, "alpha_ns": 500 * US, "theta_ns": 100 * US, "slice_ns": 1024 * US,
+    "normal_priorities": 24, "stuck_bound_ns": 1_000 * MS,
+})  # fmt: skip
 REAL = replace(VIRTUAL, tier=Tier.UNPATCHED, driver="nvgpu", alpha_ns=0, theta_ns=0, slice_ns=0)
 CLIENT = ClientInfo(
     gpu=0, client=7, pid=4711, comm="camera", state=State.IDLE, priority=20, own_priority=20, set_priority=None,
