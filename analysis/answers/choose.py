@@ -212,7 +212,7 @@ def _climbed(modes: dict[str, Waiting], merit: Callable[[Modes], Merit]) -> dict
 
 
 def _slack(test: Test, taskset: Taskset, result: Result) -> Fraction | None:
-    """The least slack; None also where the test's bounds are no yes about the file."""
+    """The least slack; None also if ``beyond`` objects to a yes."""
     return None if beyond(test, taskset, result) else slack(result)
 
 

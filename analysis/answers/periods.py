@@ -27,7 +27,7 @@ MAX_PERIOD_FACTOR = 10
 class Period:
     """A task's period of ``now`` ns; ``least`` and ``most``: what it must be at least, or at most, for a yes.
 
-    Both are None if none of up to MAX_PERIOD_FACTOR times as much is found.
+    Both are None if no period up to MAX_PERIOD_FACTOR times ``now`` is found.
     """
 
     task: str

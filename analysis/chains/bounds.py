@@ -60,7 +60,7 @@ class Bounded:
 
     @property
     def objection(self) -> str:
-        """Why what the file allows is not proved; empty if it is, or if it allows anything."""
+        """Why the chain's limits are not proved; empty if they are, or if the file states none."""
         if self.why:
             return f"chain {self.chain.name}: {self.why}" if self.chain.limits else ""
         for key, one in self.latencies.items():

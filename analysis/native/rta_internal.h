@@ -170,7 +170,7 @@ static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 	return rta_max(h->response - execution, 0);
 }
 
-/* Whether one thread serves both; so it does a task and itself, if it serves several. */
+/* Whether one thread that serves several tasks serves both; @t and @h may be the same. */
 static inline bool rta_sibling(const struct rta_task *h, const struct rta_task *t)
 {
 	return h->thread && h->thread == t->thread;

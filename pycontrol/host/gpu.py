@@ -618,7 +618,7 @@ class Gpu(ABC):
             self._settling = False
 
     def _go_on_with_aside(self) -> None:
-        """Queues decisions set aside once no process may begin without asking, those of a process that began first."""
+        """Queues decisions set aside once no process may begin without asking; first those of a process that began."""
         if self._aside and self.has_recalled:
             aside, self._aside = self._aside, []
             for decision in sorted(aside, key=lambda one: not (one.client and len(one.client.calls) > 1)):

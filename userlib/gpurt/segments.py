@@ -170,7 +170,7 @@ def handle_of(client: Client | None) -> object:
 def begun(status: int, client: Client | None, what: str) -> bool:
     """Whether a host knows what a function of libgpurt began; False: there is no host, and the block runs unmanaged.
 
-    Raises OSError if it returned an error (-errno), also that there is no host where a ``client`` was given.
+    Raises OSError if it returned an error (-errno), also if a ``client`` was given and there is no host.
     """
     if status == -errno.ENODEV and client is None:
         return False

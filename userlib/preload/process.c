@@ -35,7 +35,7 @@ bool preload_entered(void)
 	return entered;
 }
 
-/* A child that a signal handler made returns from there into what its parent had entered. */
+/* A child that was forked in a signal handler returns into the part that its parent had entered. */
 void preload_leave(void)
 {
 	if (entered && !--entered)

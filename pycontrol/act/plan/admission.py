@@ -21,7 +21,7 @@ from analysis.taskset.repartition import with_partitions
 from analysis.taskset.text import document_of
 from gpurt.errors import Problem, TasksetError
 
-#: Why there is no room for a task in a partition, nor any that is known to suffice.
+#: Why no task can be placed if a partition's size is unknown.
 UNSIZED = "partition {} has no compute_units: how much of the GPU it is for is not known; gpurt plan partitions says it"
 
 
