@@ -37,5 +37,5 @@ def test_each_field_is_in_the_schema() -> None:
     text = (ROOT / "docs/output.schema.json").read_text(encoding="utf-8")
     assert made == text, "scripts/make-output-schema"
     keys = json.loads(text)["$defs"]["object"]["properties"]
-    assert POLICIES.keys() <= set(keys["policy"]["enum"])
-    assert {mode.value for mode in Waiting} == set(keys["waiting"]["enum"])
+    assert POLICIES.keys() <= set(keys["policy"]["enum"]), "docs/output.schema.json, policy"
+    assert {mode.value for mode in Waiting} == set(keys["waiting"]["enum"]), "docs/output.schema.json, waiting"
