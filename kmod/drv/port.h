@@ -78,9 +78,11 @@ struct gpurt_port {
 	/* Calls removed() for each GPU, then puts everyone on the runlist. */
 	void (*detach)(void);
 	/*
-	 * Make the runlists as may_run() says, and return when nothing else executes.  Called by the GPU's thread,
-	 * without a lock, one at a time for a GPU, beside attach(), detach() and hooks.  -ETIMEDOUT: it is not known
-	 * what executes.  Any other error: nothing has changed; -EOPNOTSUPP: nor can it, for now.
+	 * Make the runlists what may_run() says, and return when nothing else
+	 * executes any more.  Called by the GPU's thread, without a lock, one
+	 * at a time for a GPU, beside attach(), detach() and hooks.
+	 * -ETIMEDOUT: it is not known what executes.  Any other error:
+	 * nothing has changed; -EOPNOTSUPP: nor can it, for now.
 	 */
 	int (*commit)(void *gpu);
 };
