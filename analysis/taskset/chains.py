@@ -14,8 +14,8 @@ from gpurt.types import Document, TomlValue
 from gpurt.units import exact_ms
 
 LIMITS = ("max_reaction", "max_age", "max_age_at_output")
-#: The keys of spans in segments that tests of triggered tasks take.
-SPANS = ("cpu", "misc", "gpu", "copy")
+#: The keys of spans in segments; those of copies and kernels follow in partitions.placed_in.
+SPANS = ("cpu", "misc", "gpu")
 
 
 def spelt_out(document: Document) -> Document:

@@ -144,10 +144,20 @@ def _counts(task: Task) -> bool:
 
 
 def placed_in(taskset: Taskset, report: Mistakes) -> Taskset:
-    """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included."""
-    around = Neighbours(taskset)
-    tasks = tuple(_placed(index, task, taskset.platform, around, report) for index, task in enumerate(taskset.tasks))
-    return replace(taskset, tasks=tasks)
+    """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included.
+
+    In a task that releases another, kernels and times by units have the best case 0 (chains.spelt_out has the reason).
+    """
+    around, producers = Neighbours(taskset), {name for those in taskset.triggers.values() for name in those}
+    tasks = [_placed(index, task, taskset.platform, around, report) for index, task in enumerate(taskset.tasks)]
+    return replace(taskset, tasks=tuple(_unhurried(one) if one.name in producers else one for one in tasks))
+
+
+def _unhurried(task: Task) -> Task:
+    return replace(task, segments=tuple(
+        replace(s, pure=Span(s.pure.worst, 0)) if isinstance(s, GpuSegment) and (s.parts or s.scaling) else s
+        for s in task.segments
+    ))  # fmt: skip
 
 
 def _placed(index: int, task: Task, platform: Platform, around: Neighbours, report: Mistakes) -> Task:

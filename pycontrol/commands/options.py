@@ -312,7 +312,7 @@ class KeyValues(Other):
         found = {}
         for one in re.split(",(?=[a-z_]+=)", value):
             key, _, text = one.partition("=")
-            if key not in self.kinds or text != text.strip():
+            if key not in self.kinds or not text or text != text.strip():
                 self.fail(f"{one!r} is not KEY=VALUE with a key of {', '.join(self.kinds)}", param, ctx)
             found[key] = self.kinds[key].convert(text, param, ctx)
         return found

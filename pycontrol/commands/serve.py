@@ -246,7 +246,7 @@ Examples:
 
 \b
 Allowed users may do what the module's /dev/gpurt allows its group: use the GPUs at their own real-time priority, up to
-RLIMIT_RTPRIO, and read the status.  To change keyed_option needs root or your user.
+RLIMIT_RTPRIO, and read the status.  To change settings needs root or your user.
 
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket

@@ -184,9 +184,13 @@ def test_a_job_that_releases_another_may_take_no_time_where_the_file_has_worst_c
 ) -> None:
     """Jobs of a that always take 8 ms release b each 10 ms; after a shorter one two jobs of b can delay c."""
     path, always = tmp_path / "tasks.toml", '{ worst = "8ms", best = "8ms" }'
-    text = RELEASED.replace("cpu = 0", "cpu = 1", 1).replace("cpus = 1", "cpus = 2").replace("15ms", "30ms")
-    for span, bound in ((always, 3), ('"8ms"', 5), ('{ worst = "8ms" }', 5)):
-        path.write_text(text.replace('"1ms"', span, 1))
+    text = RELEASED.replace("cpu = 0", "cpu = 1", 1).replace("cpus = 1", "cpus = 2\ncompute_units = 2")
+    for span, bound in (
+        (f"cpu = {always}", 3), ('cpu = "8ms"', 5), ('cpu = { worst = "8ms" }', 5),
+        (f'misc = "0ms", gpu = {always}', 3), ('misc = "0ms", gpu = { parallel = "16ms" }', 5),
+        ('kernel_times = ["9ms", "8ms"]', 5), ('kernel = "16ms"', 5),
+    ):  # fmt: skip
+        path.write_text(text.replace("15ms", "30ms").replace('cpu = "1ms"', span, 1))
         code, out, _ = gpurt("analyze", str(path), "--json")
         (found,) = json.loads(out)["tests"]
         assert (code, found["tasks"]["c"]["wcrt_ns"]) == (0, bound * MS)
