@@ -314,7 +314,10 @@ class KeyValues(Other):
             key, _, text = one.partition("=")
             if key not in self.kinds or not text or text != text.strip():
                 self.fail(f"{one!r} is not KEY=VALUE with a key of {', '.join(self.kinds)}", param, ctx)
-            found[key] = self.kinds[key].convert(text, param, ctx)
+            try:
+                found[key] = self.kinds[key].convert(text, param, ctx)
+            except click.BadParameter as error:
+                self.fail(f"{key}: {error.message}", param, ctx)
         return found
 
 

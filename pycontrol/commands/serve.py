@@ -228,7 +228,7 @@ LIMITS = {field.name: click.IntRange(1, 10**9 - 1) for field in fields(UserLimit
 LIMITS_HELP = (
     "Limits of all processes of a user, except root and the host's own user: "
     f"connections={UserLimits.connections}; calls={UserLimits.calls} that wait for answers; "
-    f"memory={UserLimits.memory >> 20} MiB for TSGs, queued work and unread answers"
+    f"memory={UserLimits.memory >> 20}, in MiB, for TSGs, queued work and unread answers"
 )
 
 

@@ -153,6 +153,7 @@ def test_programs_use_the_gpu_of_their_partition(start_host: Callable[..., Path]
         (["--platform=partitions=4,0"], 2, "'4,0' is not a list of numbers of units"),
         (["--platform=partitions="], 2, "'partitions=' is not KEY=VALUE"),
         (["--platform=copy_engine="], 2, "'copy_engine=' is not KEY=VALUE"),
+        (["--platform=alpha=1ms,theta=1"], 2, """theta: "1" has no unit"""),
         ([f"--platform=partitions={','.join('1' * 17)}"], 2, "17 partitions are too many"),
         (["--platform=cross_contention=0.999"], 2, "the factor is 1 to 64 on virtual GPUs, not 0.999"),
         (["--platform=cross_contention=64.001"], 2, "the factor is 1 to 64 on virtual GPUs, not 64.001"),
