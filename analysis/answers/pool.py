@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.context import ForkContext, SpawnContext
 from pathlib import Path
+
+#: What Python's resource tracker warns of.
+TRACKER = "ignore:resource_tracker"
 
 
 def context() -> ForkContext | SpawnContext:
@@ -22,5 +27,10 @@ def context() -> ForkContext | SpawnContext:
 
 
 def processes(jobs: int) -> ProcessPoolExecutor:
-    """An executor with ``jobs`` processes."""
-    return ProcessPoolExecutor(jobs, mp_context=context())
+    """An executor with ``jobs`` processes, which leave Ctrl-C to this one: it ends them.
+
+    If this process is ended, semaphores are left, which Python's tracker removes and warns of: that is no fault.
+    """
+    if TRACKER not in sys.warnoptions:
+        sys.warnoptions.append(TRACKER)
+    return ProcessPoolExecutor(jobs, context(), signal.signal, (signal.SIGINT, signal.SIG_IGN))

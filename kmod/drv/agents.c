@@ -515,7 +515,7 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 	return err;
 }
 
-/* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is no order yet, or it will come again later. */
+/* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is none yet, or it comes again later. */
 static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpurt_order *o)
 {
 	struct gpurt_agent_process *p = &c->process->core;

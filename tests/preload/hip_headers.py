@@ -47,7 +47,7 @@ def extensions() -> str:
     """The declarations of hip_ext.h, which is C++, without comments and default values."""
     text = (unpacked("libamdhip64-dev") / "usr/include/hip/hip_ext.h").read_text()
     plain = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
-    return re.sub(r"\s*=\s*\w+|\s*__attribute__\(\(.*?\)\)+", "", plain, flags=re.DOTALL)
+    return re.sub(r"\s*=\s*\w+|\s*__dparm\(\w*\)|\s*__attribute__\(\(.*?\)\)+", "", plain, flags=re.DOTALL)
 
 
 def declared() -> dict[str, str]:

@@ -47,7 +47,7 @@ def check_ptx(text: str) -> None:
 def test_clang_builds_ptx_that_reads_the_sm_once(tmp_path: Path, arch: str, threads: int) -> None:
     text = ptx(KERNEL, tmp_path / "kernel.ptx", arch, threads)
     check_ptx(text)
-    assert f".maxntid {threads}, 1, 1" in text
+    assert re.search(rf"\.maxntid {threads}(, 1, 1)?$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("arch", "register"), [("gfx906", "HW_REG_HW_ID, 8, 8"), ("gfx90a", "HW_REG_HW_ID, 8, 8"),

@@ -44,15 +44,16 @@ segments = [{ cpu = "1s" }]
 #: Writes a file, and waits where no signal interrupts it: for a thread, and for a process of a pool.
 BUSY = """
 import ctypes, os, signal, sys, time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from analysis.answers.pool import processes
 from gpurt.files import written
 from pycontrol import ending, start
 signal.signal(signal.SIGINT, start.interrupt)
 def tell(code):
     os.write(2, b"told %d" % code)
-with ending.soon(tell), ProcessPoolExecutor(1) as processes, ThreadPoolExecutor(1) as threads:
-    worker = processes.submit(os.getpid).result()
-    processes.submit(time.sleep, 3600)
+with ending.soon(tell), processes(1) as pool, ThreadPoolExecutor(1) as threads:
+    worker = pool.submit(os.getpid).result()
+    pool.submit(time.sleep, 3600)
     with written(sys.argv[1]) as file:
         file.write(b"half")
         file.flush()

@@ -128,7 +128,10 @@ def check_writable(path: Path | str) -> None:
 
 def _check_permission(target: Path) -> None:
     """Raises PermissionError if the file is there and write-protected, which does not keep it from being replaced."""
-    if target.exists() and not os.access(target, os.W_OK):
+    with suppress(FileNotFoundError):
+        target.stat()  # names that cannot be end here; Path.exists() is silent about them from Python 3.14 on
+        if os.access(target, os.W_OK):
+            return
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 

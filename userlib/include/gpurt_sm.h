@@ -97,10 +97,18 @@ GPURT_SM_DEVICE unsigned int *gpurt_sm_next(void)
 }
 
 #ifdef __HIP__
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+#define GPURT_SM_RDNA
+#elif __clang_major__ < 19	/* Old ones do not say the generation, and later ones call this macro deprecated. */
+#if __AMDGCN_WAVEFRONT_SIZE == 32
+#define GPURT_SM_RDNA
+#endif
+#endif
+
 /* GCN and CDNA: CU, shader array and shader engine of HW_ID.  RDNA: the same of a WGP, of HW_ID1. */
 GPURT_SM_DEVICE unsigned int gpurt_sm_id(void)
 {
-#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__) || __AMDGCN_WAVEFRONT_SIZE == 32
+#ifdef GPURT_SM_RDNA
 	unsigned int id = __builtin_amdgcn_s_getreg((20 << 11) | (10 << 6) | 23);
 
 	return (id & 15) | ((id >> 6) & 1) << 4 | ((id >> 8) & 7) << 5;

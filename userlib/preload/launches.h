@@ -136,15 +136,13 @@ REAL(name, params, args)							\
 REAL(name, params, args)							\
 {										\
 	const struct instantiate_params *instantiate = instantiation;		\
-	void *launch = NULL;							\
 	struct place place;							\
 	int result;								\
 										\
-	if (instantiate && instantiate->flags & INSTANTIATE_UPLOAD) {		\
-		place = here(instantiate->stream, per_thread);			\
-		launch = segments_launch(&place);				\
-	}									\
-	REAL_LAUNCH(launch, name, args);					\
+	if (!instantiate || !(instantiate->flags & INSTANTIATE_UPLOAD))		\
+		return real_##name args;					\
+	place = here(instantiate->stream, per_thread);				\
+	REAL_LAUNCH(segments_launch(&place), name, args);			\
 	return result;								\
 }
 
