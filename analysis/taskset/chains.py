@@ -18,7 +18,7 @@ LIMITS = ("max_reaction", "max_age", "max_age_at_output")
 SPANS = ("cpu", "misc", "gpu")
 
 
-def spelt_out(document: Document) -> Document:
+def with_least_times(document: Document) -> Document:
     """The tables of a file; a task whose end releases another one gets the best case 0 wherever it has none.
 
     With its worst case as its best case, the released task's jobs would seem further apart than they can be.

@@ -144,7 +144,7 @@ def _interpret(
             report.add((key,), f"unknown {kind} {schema.quoted(key)}{cure}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
-    document = chains.spelt_out(forks.spelt_out(document, report))
+    document = chains.with_least_times(forks.spelt_out(document, report))
     profiles = Profiles(path, document, report)
     machine: object = {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS}
     if "platform" in document:

@@ -146,7 +146,7 @@ def _counts(task: Task) -> bool:
 def placed_in(taskset: Taskset, report: Mistakes) -> Taskset:
     """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included.
 
-    In a task that releases another, kernels and times by units have the best case 0 (chains.spelt_out has the reason).
+    In a task that releases another one, kernels and times by units have the best case 0: see chains.with_least_times.
     """
     around, producers = Neighbours(taskset), {name for those in taskset.triggers.values() for name in those}
     tasks = [_placed(index, task, taskset.platform, around, report) for index, task in enumerate(taskset.tasks)]
