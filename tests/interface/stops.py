@@ -123,7 +123,8 @@ def asks_for_the_bus(s: Scene) -> None:
 
 def goes_on_with_its_copy(s: Scene) -> None:
     """A copy that has let a more urgent one pass goes on after that."""
-    assert s.actor.do("code", code=lib.GPURT_IOC_COPY, what=BEGIN) == 0
+    # of a priority, for best effort is taken off after a time
+    assert s.actor.do("code", code=lib.GPURT_IOC_COPY, what=BEGIN, priority=5) == 0
     urgent = s.holder.start(lib.GPURT_IOC_COPY, what=BEGIN, priority=9, timeout_ns=lib.GPURT_FOREVER)
     eventually(lambda: s.waiters() == 1)
     s.call(lib.GPURT_IOC_COPY, what=NEXT, timeout_ns=lib.GPURT_FOREVER)
