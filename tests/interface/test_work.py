@@ -94,7 +94,7 @@ def test_a_completion_is_remembered(host: Path, connect: Connect) -> None:
     last = client.finished(tsg, works[-1])
     done = [client.finished(tsg, work) for work in works]
     assert done[-1] == last
-    assert set(differences(done)) == {MS // 10}
+    assert min(differences(done)) == MS // 10  # the GPU idles if the host is slow to read them
 
 
 def test_waits_time_out_or_not(connect: Connect) -> None:
