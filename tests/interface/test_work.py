@@ -48,19 +48,19 @@ def test_alone_work_takes_its_time(start_host: Callable[..., Path]) -> None:
     with client_of(host) as client:
         tsg = client.tsg()
         with held_back(host):
-            works = [client.submit(tsg, length * MS) for length in (5, 3, 7)]
-        assert differences([client.finished(tsg, work) for work in works]) == [3 * MS, 7 * MS]
+            works = [client.submit(tsg, length * MS) for length in (100, 60, 140)]  # long enough to read all meanwhile
+        assert differences([client.finished(tsg, work) for work in works]) == [60 * MS, 140 * MS]
 
 
 def test_engines_work_side_by_side_unless_fenced(host: Path, connect: Connect) -> None:
     client = connect()
     tsg = client.tsg()
     with held_back(host):
-        execution = client.submit(tsg, 20 * MS)
-        copy = client.submit(tsg, 5 * MS, engine=lib.GPURT_ENGINE_COPY)
-        fenced = client.submit(tsg, 3 * MS, engine=lib.GPURT_ENGINE_COPY, flags=lib.GPURT_SUBMIT_FENCE)
+        execution = client.submit(tsg, 400 * MS)
+        copy = client.submit(tsg, 100 * MS, engine=lib.GPURT_ENGINE_COPY)
+        fenced = client.submit(tsg, 60 * MS, engine=lib.GPURT_ENGINE_COPY, flags=lib.GPURT_SUBMIT_FENCE)
     order = [copy, execution, fenced]
-    assert differences([client.finished(tsg, work) for work in order]) == [15 * MS, 3 * MS]
+    assert differences([client.finished(tsg, work) for work in order]) == [300 * MS, 60 * MS]
 
 
 def test_preempted_work_waits_and_goes_on(connect: Connect) -> None:
