@@ -90,13 +90,15 @@ class Allowed(Other):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Access:
         """Looks a group up."""
+        if isinstance(value, Access):
+            return value
         if value in ALLOWED:
-            return Access(ALLOWED[value], None)
+            return Access(ALLOWED[value])
         try:
             found = grp.getgrgid(int(value)) if value.isdecimal() else grp.getgrnam(value)
         except (KeyError, OverflowError):
             self.fail(f"there is no group {value!r}", param, ctx)
-        return Access(0o660, found.gr_gid)
+        return Access(group=found.gr_gid)
 
 
 class Descriptor(Whole):
@@ -195,7 +197,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--socket", "path", type=GivenPath(path_type=Path),
                      help="Socket to serve on, in a folder that exists; /run/gpurt/host.sock if writable."),
-        click.option("--allow", "access", type=Allowed(), metavar="GROUP",
+        click.option("--allow", "access", type=Allowed(), default=Access(), metavar="GROUP",
                      help="Who may use the GPUs beside you and root: members of that group, everybody, or nobody; "
                      "your group unless given."),
         click.option("--gpus", type=click.IntRange(1, lib.GPURT_MAX_GPUS),
@@ -267,7 +269,7 @@ cannot be used.""",
 @keyed_option("--bound", "bounds", BOUNDS_HELP, **BOUNDS)
 @keyed_option("--user-limit", "limits", f"{LIMITS_HELP}.", **LIMITS)
 def emulate_command(
-    path: Path | None, access: Access | None, gpus: int | None, policy: str | None, energy_path: Path | None,
+    path: Path | None, access: Access, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, priority: int, ready_fd: int | None, taskset_path: Path | None, platform: dict[str, Any],
     bounds: dict[str, int], limits: dict[str, int],
 ) -> int:  # fmt: skip
@@ -302,7 +304,7 @@ def emulate_command(
         return _bounded(made, bounds)
 
     what = f"{len(layout.shapes)} virtual GPU(s), {words},"
-    run_host(Config(path or default_socket(), access or Access(0o660, None), what, make, priority, ready_fd,
+    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd,
                     render.quiet(), band.able, space, _limits(limits)))  # fmt: skip
     return 0
 
@@ -333,10 +335,10 @@ cannot be used.""",
     **LIMITS, agents=click.IntRange(0, 2**32 - 1),
 )
 @click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice([*Begin.words(), STRICT]),
-              help="How urgent work begins on NVIDIA's GPUs.  isolated: others are off before, but for agents that are "
-              "late; strict: these are waited for; yield: others go off while it executes.")
+              help="How urgent work begins on NVIDIA's GPUs.  isolated: others are off before, except for late "
+              "agents; strict: these are waited for; yield: others go off while it executes.")
 def serve_command(
-    path: Path | None, access: Access | None, gpus: int | None, policy: str | None, energy_path: Path | None,
+    path: Path | None, access: Access, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, priority: int, ready_fd: int | None, mechanism: str, bounds: dict[str, int], limits: dict[str, int],
     begin: str,
 ) -> int:  # fmt: skip
@@ -363,6 +365,6 @@ def serve_command(
         render.note(text, as_json=False)
     what = f"agents of programs on GPU {count - 1}," if count == 1 else f"agents of programs on GPUs 0 to {count - 1},"
     what += f" {words},"
-    run_host(Config(path or default_socket(), access or Access(0o660, None), what, make, priority, ready_fd,
+    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd,
                     render.quiet(), band.able, space, _limits(limits)))  # fmt: skip
     return 0

@@ -46,8 +46,7 @@ class Clock:
     """A clock.
 
     ``hertz``: the frequency at which it is held; None: it is not held, or this is unknown.  ``loose``: why.  ``cpu``:
-    the CPU's number;
-    None: a GPU's.
+    the CPU's number; None: a GPU's.
     """
 
     name: str

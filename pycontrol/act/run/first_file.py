@@ -29,8 +29,7 @@ class Process:
     """A process to make a task of.
 
     ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: the CPUs that its threads with a
-    priority may use, or the main thread's if none has a priority.  ``segments``: how many GPU segments it has begun,
-    and
+    priority may use, or the main thread's if none has a priority.  ``segments``: how many GPU segments it has begun.
     ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
     loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has
     reported, if it did one job at a time.  ``beside``: likewise, if jobs of several were under way at once.

@@ -48,8 +48,7 @@ class Host:
     ran the tasks, may use SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by
     pid.  ``names``: the tasks that processes may be.  ``homes``: the partitions that processes were started in.
     ``users``: the numbers of processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of
-    the machine, at each look;
-    empty: it was not looked at.
+    the machine, at each look; empty: it was not looked at.
     """
 
     gpus: Sequence[GpuStatus] = ()
