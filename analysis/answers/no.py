@@ -60,6 +60,7 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
         if passing(taskset):
             yield "gpurt plan modes: with other policies or waiting modes every deadline holds"
     yield from _apart(test, taskset, result)
+    yield from _punctual(test, taskset)
     one = None if taskset.forks else least(test, taskset)
     if one:
         yield (
@@ -72,6 +73,17 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
         yield "gpurt margins: it says which period has to be another"
     elif result.schedulable:
         yield from _parts(taskset, result)
+
+
+def _punctual(test: Test, taskset: Taskset) -> Iterator[str]:
+    """The task whose jitter alone is too much, else all those with jitter, if without it every deadline would hold."""
+    late = [task.name for task in taskset if task.jitter]
+    for names in ([one] for one in late), (late,):
+        for gone in names:
+            tasks = tuple(replace(task, jitter=0) if task.name in gone else task for task in taskset)
+            if gone and proved(test, replace(taskset, tasks=tasks)):
+                yield f"less jitter of {', '.join(gone)}: without any every deadline holds"
+                return
 
 
 def _parts(taskset: Taskset, result: Result) -> Iterator[str]:

@@ -87,3 +87,12 @@ def test_the_largest_part_is_named_where_no_change_of_one_time_helps() -> None:
     assert judge(Path("set.toml"), limited).beside.helps == [
         "a smaller part of max_reaction (gpurt analyze --explain c); the largest is 10 ms, a: the next release"
     ]
+
+
+def test_the_jitter_that_is_too_much_is_named() -> None:
+    late = [replace(task(name, 0, priority, 10, cpu(2)), jitter=jitter)
+            for name, priority, jitter in (("a", 3, ms(1)), ("b", 2, ms(30)), ("c", 1, 0))]  # fmt: skip
+    for named in ("b", "a, b"):
+        said = judge(Path("set.toml"), taskset(*late)).beside.helps[0]
+        assert said == f"less jitter of {named}: without any every deadline holds"
+        late[0] = replace(late[0], jitter=ms(30))
