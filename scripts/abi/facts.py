@@ -42,12 +42,9 @@ A06C_GPFIFO_SCHEDULE    NVA06C_CTRL_CMD_GPFIFO_SCHEDULE
 A06C_SET_TIMESLICE      NVA06C_CTRL_CMD_SET_TIMESLICE
 A06C_GET_TIMESLICE      NVA06C_CTRL_CMD_GET_TIMESLICE
 A06C_PREEMPT            NVA06C_CTRL_CMD_PREEMPT
-A06C_GET_INFO           NVA06C_CTRL_CMD_GET_INFO
 A06C_SET_INTERLEAVE     NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL
 A06C_GET_INTERLEAVE     NVA06C_CTRL_CMD_GET_INTERLEAVE_LEVEL
-A06C_MAKE_REALTIME      NVA06C_CTRL_CMD_MAKE_REALTIME
 A06F_GPFIFO_SCHEDULE    NVA06F_CTRL_CMD_GPFIFO_SCHEDULE
-A06F_RESTART_RUNLIST    NVA06F_CTRL_CMD_RESTART_RUNLIST
 C0080_IDLE_CHANNELS     NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS
 C2080_SET_PREEMPTION    NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE
 C2080_BIND_PREEMPTION   NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND
@@ -80,8 +77,6 @@ RM_VALUES = """
 0 RM_ENGINE_IS_GRAPHICS(NV2080_ENGINE_TYPE_COPY0)
 8 sizeof(NVA06C_CTRL_TIMESLICE_PARAMS)
 4 sizeof(NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS)
-4 sizeof(NVA06C_CTRL_GET_INFO_PARAMS)
-1 sizeof(NVA06C_CTRL_MAKE_REALTIME_PARAMS)
 """
 #: Structures, as `ours theirs:` and members `ours=theirs`.  With `part` the driver's can be larger.
 RM_STRUCTURES = """
@@ -101,7 +96,6 @@ rm_preempt NVA06C_CTRL_PREEMPT_PARAMS: wait=bWait manual_timeout=bManualTimeout 
 rm_attached_ids NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS: ids=gpuIds
 rm_id_info NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS: id=gpuId device=deviceInstance
 rm_pci_info NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS: id=gpuId domain=domain bus=bus slot=slot
-rm_restart NVA06F_CTRL_RESTART_RUNLIST_PARAMS: force=bForceRestart bypass_wait=bBypassWait
 rm_disable_channels NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS: disable=bDisable count=numChannels
   only_scheduling=bOnlyDisableScheduling rewind=bRewindGpPut event=pRunlistPreemptEvent clients=hClientList
   channels=hChannelList
@@ -193,8 +187,6 @@ def nvidia(tree: Path, major: int) -> Iterator[Fact]:
         value, theirs = line.split(maxsplit=1)
         yield Fact(theirs, int(value), theirs)
     yield from structures(RM_STRUCTURES)
-    at = "offsetof(NV_CHANNEL_ALLOC_PARAMS, engineType)"
-    yield Fact("RM_CHANNEL_ENGINE_AT", f"RM_CHANNEL_ENGINE_AT({major})", at)
     size = f"({major} < RM_SCHEDULE_LONG_SINCE ? RM_SCHEDULE_SHORT : sizeof(struct rm_schedule))"
     for who in ("NVA06C", "NVA06F"):
         yield Fact(f"sizeof(rm_schedule, {who})", size, f"sizeof({who}_CTRL_GPFIFO_SCHEDULE_PARAMS)")

@@ -21,10 +21,10 @@
 #include <string.h>
 
 #include "../../userlib/probe/native/busy.h"
-#include "../../userlib/probe/native/critical.h"
 #include "../../userlib/probe/native/emit.h"
 
 #define SECOND 1000000000ull
+#define CRITICAL_PERIOD_NS 5000000u
 /* Between the kernels of a segment. */
 #define PAUSE_NS 50000u
 
@@ -116,7 +116,7 @@ static void prepare(struct urgent *u, bool marks)
 	u->ended = (fake_ended)of_fake("fakeEnded");
 	kernels_load(&u->kernels);
 	u->beat = beat_new();
-	u->stream = cuda_stream(0);
+	u->stream = cuda_stream();
 	if (marks) {
 		u->begin = (segment_begin)dlsym(RTLD_DEFAULT, "gpurt_segment_begin");
 		u->end = (segment_end)dlsym(RTLD_DEFAULT, "gpurt_segment_end");
@@ -175,7 +175,7 @@ static int load(void)
 
 	cuda_open();
 	kernels_load(&kernels);
-	busy_start_long(&busy, &kernels, 0);
+	busy_start_long(&busy, &kernels, cuda_stream(), cuda_stream());
 	wait_for_word();
 	us = executed_us(&busy);
 	wait_for_line();
@@ -196,7 +196,7 @@ static int endless(uint64_t seconds)
 	cuda_open();
 	kernels_load(&kernels);
 	beat = beat_new();
-	stream = cuda_stream(0);
+	stream = cuda_stream();
 	launch_clock(&kernels, stream, kernels.clock_blocks, beat, seconds * SECOND, LOAD_GAP_NS);
 	cuda_need(cu.stream_synchronize(stream), "cuStreamSynchronize");
 	emit_open("endless");

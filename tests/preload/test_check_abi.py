@@ -151,20 +151,6 @@ def test_what_depends_on_nvidias_release(release: str, size: int, same: bool, tm
     assert facts["RM_CLASS_IS_CHANNEL(A_CHANNEL_GPFIFO_B)"] == (0, 1)
 
 
-@pytest.mark.parametrize(("release", "more"), [("595.45.04", ""), ("610.43.02", "hHandleVASpace, ")])
-def test_where_nvidias_channels_have_their_engine(release: str, more: str, tmp_path: Path) -> None:
-    """From 610.43.02 on, one word and its padding later."""
-    sdk = "src/common/sdk/nvidia/inc"
-    words = "unsigned int a[2]; unsigned long long b; unsigned int c[4]; "
-    channel = f"typedef struct {{ {words}unsigned int {more}m[8]; unsigned long long o[8]; "
-    made = tree(tmp_path, {
-        "version.mk": f"NVIDIA_VERSION = {release}\n", f"{sdk}/nvos.h": "",
-        f"{sdk}/alloc/alloc_channel.h": f"{channel}unsigned int engineType; }} NV_CHANNEL_ALLOC_PARAMS;\n",
-    })  # fmt: skip
-    facts = {one["fact"]: one for one in json.loads(check(made, "--json").stdout)["differences"]}
-    assert "RM_CHANNEL_ENGINE_AT" not in facts, facts.get("RM_CHANNEL_ENGINE_AT")
-
-
 @pytest.mark.parametrize(
     ("text", "why"), [(None, "no driver's sources; none of "), ("struct {", "the headers cannot be used: ")]
 )

@@ -6,9 +6,9 @@
  *
  * Source: NVIDIA's open-gpu-kernel-modules, releases 535.43.02 to 595.45.04, in the headers that each section names.
  * All of these releases agree, with two exceptions, at struct rm_schedule and RM_STATUS_INVALID_PARAM_STRUCT: scripts/check-abi
- * was run on all of them.  There are no such sources of 610.43.02 to 620.06: what gVisor's nvproxy has of them agrees,
- * except RM_CHANNEL_ENGINE_AT.  In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md
- * says what of this has been seen on hardware.
+ * was run on all of them.  There are no such sources of 610.43.02 to 620.06: what gVisor's nvproxy has of them agrees.
+ * In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md says what of this has been seen
+ * on hardware.
  *
  * The fake drivers of the tests (tests/preload/fakes, tests/unit/probe_fake) state the same facts again on purpose.  If
  * they included this file, a wrong number would agree with itself and every test would pass.
@@ -101,32 +101,26 @@ RM_LAYOUT(rm_transfer, 16);
 
 /*
  * Offsets of 32-bit numbers in the parameters of an allocation: the device's instance (cl0080.h), the id of a GPU
- * instance (clc637.h), and the engine of a group (nvos.h) and of a channel (alloc_channel.h).
+ * instance (clc637.h), and the engine of a group (nvos.h).
  */
 #define RM_DEVICE_INSTANCE_AT	0
 #define RM_GPU_INSTANCE_AT	8
 #define RM_TSG_ENGINE_AT	12
-/* By the major release: from 610.43.02 on hHandleVASpace is before it (second sources: gVisor's nvproxy and others). */
-#define RM_CHANNEL_ENGINE_AT(major)	((major) < 610 ? 128 : 136)
 /* The engine types of the graphics engines, which compute runs on: cl2080_notification.h. */
 #define RM_ENGINE_IS_GRAPHICS(engine)	((engine) >= 1 && (engine) <= 8)
 
 /*
  * Controls: ctrla06c.h (of a group), ctrla06fgpfifo.h (of a channel), ctrl2080fifo.h (of a subdevice).
  *
- * The time slice is a uint64_t in microseconds.  The interleave level and what GET_INFO answers are a uint32_t.
- * MAKE_REALTIME takes a uint8_t.
+ * The time slice is a uint64_t in microseconds.  The interleave level is a uint32_t.
  */
 #define A06C_GPFIFO_SCHEDULE	0xa06c0101u
 #define A06C_SET_TIMESLICE	0xa06c0103u
 #define A06C_GET_TIMESLICE	0xa06c0104u
 #define A06C_PREEMPT		0xa06c0105u
-#define A06C_GET_INFO		0xa06c0106u
 #define A06C_SET_INTERLEAVE	0xa06c0107u
 #define A06C_GET_INTERLEAVE	0xa06c0108u
-#define A06C_MAKE_REALTIME	0xa06c0110u
 #define A06F_GPFIFO_SCHEDULE	0xa06f0103u
-#define A06F_RESTART_RUNLIST	0xa06f0111u
 #define C2080_DISABLE_CHANNELS	0x2080110bu
 /* Up to release 550.163.01 the call of a channel also has a number for each class of channels (ctrlc36f.h). */
 #define RM_IS_CHANNEL_SCHEDULE(cmd)	(((cmd) & 0xffff) == 0x0103 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
@@ -183,10 +177,6 @@ struct rm_preempt {
 	uint32_t timeout_us;
 };
 
-struct rm_restart {
-	uint8_t force, bypass_wait;
-};
-
 #define RM_CHANNELS_MAX 64
 struct rm_disable_channels {
 	uint8_t disable;
@@ -198,7 +188,6 @@ struct rm_disable_channels {
 
 RM_LAYOUT(rm_schedule, 3);
 RM_LAYOUT(rm_preempt, 8);
-RM_LAYOUT(rm_restart, 2);
 RM_LAYOUT(rm_disable_channels, 536);
 _Static_assert(offsetof(struct rm_disable_channels, event) == 16, "as the driver has it");
 

@@ -58,7 +58,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--parts", type=part_names, default=WHOLE, metavar="A,B", help="only these")
-    parser.add_argument("--calls", type=positive, default=1000, metavar="N", help="calls of each control (1000)")
+    parser.add_argument("--calls", type=positive, default=1000, metavar="N", help="calls and jobs in part yield (1000)")
     parser.add_argument("--preemptions", type=positive, default=10000, metavar="N", help="in part intact (10000)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/hardware", metavar="DIR", help="where reports go")
     parser.add_argument("--json", action="store_true", help="print the report as JSON, not as text")

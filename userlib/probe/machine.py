@@ -42,11 +42,6 @@ def system_facts() -> Record:
     }
 
 
-def mps_daemon_runs() -> bool:
-    """Whether an MPS control daemon runs.  The kernel cuts a process's name off after 15 characters."""
-    return any(first_line(f"{path}/comm") == "nvidia-cuda-mps" for path in Path("/proc").glob("[0-9]*"))
-
-
 def require_driver() -> None:
     """Checks that the driver is loaded.
 

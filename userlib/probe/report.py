@@ -12,13 +12,11 @@ from probe import machine, parts, running
 from probe.summary import Record
 
 
-def _notes(options: parts.Options, daemon: bool) -> list[str]:
+def _notes(options: parts.Options) -> list[str]:
     """Facts that a reader should know about how this report came about."""
     found = []
     if os.geteuid():
-        found.append("not run as root: nothing is said about root's calls, nor about controls that need CAP_SYS_NICE")
-    if daemon:
-        found.append("an MPS daemon runs: all parts except mps were kept away from it")
+        found.append("not run as root: part strangers has no caller of another user, and levels need CAP_SYS_NICE")
     if options.parts != parts.WHOLE:
         found.append(f"only these parts were asked for: {', '.join(options.parts)}")
     return found
@@ -35,7 +33,6 @@ def make_report(options: parts.Options, command: Sequence[str], folder: Path, ra
     """
     machine.require_driver()
     program = running.build(folder)
-    daemon = machine.mps_daemon_runs()
     return {
         "version": 1,
         "command": list(command),
@@ -43,6 +40,6 @@ def make_report(options: parts.Options, command: Sequence[str], folder: Path, ra
         "gpu": machine.cuda_gpu(program),
         "driver": machine.driver(),
         "system": machine.system_facts(),
-        "notes": _notes(options, daemon),
-        "parts": dict(parts.run_all(options, program, daemon, raw)),
+        "notes": _notes(options),
+        "parts": dict(parts.run_all(options, program, raw)),
     }

@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def spread(samples: Sequence[int]) -> Record:
 
 
 @functools.cache
-def status_names() -> Mapping[int, str]:
+def status_names() -> dict[int, str]:
     """The names of the driver's statuses, as HEADER defines them."""
     found = re.findall(r"^#define RM_STATUS_(\w+)\s+(0x[0-9a-f]+)$", HEADER.read_text(), re.MULTILINE)
     return {int(number, 16): name for name, number in found}
@@ -155,8 +155,6 @@ def summarise_one(record: Record) -> Record:
     for key, value in record.items():
         if key == "ns" or key.endswith("_ns"):
             summary[key] = spread(value) if isinstance(value, list) else value
-        elif key == "statuses":
-            summary[key] = {status_name(int(status)): count for status, count in value.items()}
         elif key.endswith("status") and isinstance(value, int):
             summary[key] = status_name(value)
         else:

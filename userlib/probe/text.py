@@ -31,8 +31,6 @@ def value_text(key: str, value: object) -> str:
     """One value of a summary."""
     if isinstance(value, dict) and "count" in value and (key == "ns" or key.endswith("_ns")):
         return spread_text(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name} x {count}" for name, count in value.items()) or "none"
     if isinstance(value, list):
         more = f" and {len(value) - MAX_ELEMENTS_SHOWN} more" if len(value) > MAX_ELEMENTS_SHOWN else ""
         return (", ".join(str(one) for one in value[:MAX_ELEMENTS_SHOWN]) or "none") + more

@@ -583,7 +583,6 @@ EXPORT int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size)
 EXPORT int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
 EXPORT int cuDeviceGetName(char *name, int size, int device) { (void)device; snprintf(name, (size_t)size, "fake"); return 0; }
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) { (void)attribute, (void)device; *value = 1; return 0; }
-EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = *greatest = 0; return 0; }
 EXPORT int cuModuleLoadData(void **module, const void *text) { (void)text; *module = (void *)1; return 0; }
 EXPORT int cuModuleLoad(void **module, const char *file) { return access(file, R_OK) ? FAILED : cuModuleLoadData(module, file); }
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)

@@ -66,7 +66,7 @@ static void allocate(int fd, uint32_t parent, uint32_t handle, uint32_t class, u
 	struct fake_alloc call = { .client = 1, .parent = parent, .object = handle, .class = class,
 				   .params = (uintptr_t)params, .size = 20 };
 
-	params[class == FAKE_TSG ? 3 : class == FAKE_GPU_INSTANCE ? 2 : 32] = engine;
+	params[class == FAKE_TSG ? 3 : 32] = engine;
 	ioctl(fd, FAKE_ALLOC, &call);
 }
 
@@ -77,13 +77,12 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 	allocate(fd, 0, 1, 0x41, 0);
 	allocate(fd, 1, 2, FAKE_DEVICE, 0);
 	allocate(fd, 2, 3, FAKE_SUBDEVICE, 0);
-	if (getenv("FAKE_MIG"))
-		allocate(fd, 3, 9, FAKE_GPU_INSTANCE, (uint32_t)atoi(getenv("FAKE_MIG")));
 	allocate(fd, 2, 4, FAKE_TSG, 1);
 	allocate(fd, 4, 5, 0xc86f, 1);
 	allocate(fd, 4, 6, 0xc86f, 1);
 	allocate(fd, 5, 7, 0xcbc0, 0);
-	allocate(fd, 2, 8, FAKE_TSG, 9);	/* freed at once */
+	allocate(fd, 2, 8, FAKE_TSG, 1);	/* freed at once, with its channel: nothing of it may be switched */
+	allocate(fd, 8, 9, 0xc86f, 1);
 	ioctl(fd, FAKE_FREE, &(struct fake_free){ .client = 1, .object = 8 });
 	*context = &running;
 	return device;
@@ -180,7 +179,6 @@ FIRST_IS(cuDeviceGetCount, int, 1)
 FIRST_IS(cuDeviceGet, int, 0)
 FIRST_IS(cuDeviceGetAttribute, int, 2)
 FIRST_IS(cuOccupancyMaxActiveBlocksPerMultiprocessor, int, 1)
-FIRST_IS(cuCtxGetStreamPriorityRange, int, 0)
 FIRST_IS(cuModuleLoadData, void *, NULL)
 FIRST_IS(cuStreamCreateWithPriority, void *, NULL)
 FIRST_IS(cuCtxCreate_v2, void *, NULL)

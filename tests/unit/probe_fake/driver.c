@@ -24,8 +24,7 @@ static const struct {
 	int privileged;
 } known[] = {
 	{ FAKE_SCHEDULE, 0, 0 }, { FAKE_SET_TIMESLICE, 8, 0 }, { FAKE_GET_TIMESLICE, 8, 0 }, { FAKE_PREEMPT, 8, 0 },
-	{ FAKE_GET_INFO, 4, 0 }, { FAKE_SET_INTERLEAVE, 4, 1 }, { FAKE_GET_INTERLEAVE, 4, 0 },
-	{ FAKE_MAKE_REALTIME, 1, 1 }, { FAKE_RESTART_RUNLIST, 2, 1 },
+	{ FAKE_SET_INTERLEAVE, 4, 1 }, { FAKE_GET_INTERLEAVE, 4, 0 },
 	{ FAKE_DISABLE_CHANNELS, sizeof(struct fake_channels), 0 },
 };
 

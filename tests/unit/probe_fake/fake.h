@@ -15,17 +15,13 @@
 #define FAKE_DEVICE		0x80
 #define FAKE_SUBDEVICE		0x2080
 #define FAKE_TSG		0xa06c
-#define FAKE_GPU_INSTANCE	0xc637	/* clc637.h: a capability of 8 bytes, then the id */
 
 #define FAKE_SCHEDULE		0xa06c0101
 #define FAKE_SET_TIMESLICE	0xa06c0103
 #define FAKE_GET_TIMESLICE	0xa06c0104
 #define FAKE_PREEMPT		0xa06c0105
-#define FAKE_GET_INFO		0xa06c0106
 #define FAKE_SET_INTERLEAVE	0xa06c0107
 #define FAKE_GET_INTERLEAVE	0xa06c0108
-#define FAKE_MAKE_REALTIME	0xa06c0110
-#define FAKE_RESTART_RUNLIST	0xa06f0111
 #define FAKE_DISABLE_CHANNELS	0x2080110b
 
 struct fake_free {

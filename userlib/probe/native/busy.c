@@ -11,7 +11,7 @@ static void *feed(void *argument)
 	struct busy *busy = argument;
 	unsigned int turn = 0;
 
-	cuda_need(cu.context_set(busy->context), "cuCtxSetCurrent");
+	cuda_need(cu.context_set(cu.context), "cuCtxSetCurrent");
 	launch_load(busy->kernels, busy->streams[1], busy->blocks, busy->beat, busy->length_ns);
 	while (!busy->stop) {
 		launch_load(busy->kernels, busy->streams[turn], busy->blocks, busy->beat, busy->length_ns);
@@ -23,8 +23,8 @@ static void *feed(void *argument)
 	return NULL;
 }
 
-void busy_start_on(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
-		   cu_object context, cu_object first, cu_object second)
+void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
+		cu_object first, cu_object second)
 {
 	uint64_t begun = now_ns();
 
@@ -32,7 +32,6 @@ void busy_start_on(struct busy *busy, const struct kernels *kernels, unsigned in
 	busy->beat = beat_new();
 	busy->blocks = blocks;
 	busy->length_ns = length_ns;
-	busy->context = context;
 	busy->streams[0] = first;
 	busy->streams[1] = second;
 	busy->stop = false;
@@ -43,15 +42,9 @@ void busy_start_on(struct busy *busy, const struct kernels *kernels, unsigned in
 		sleep_ns(100000);
 }
 
-void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
-		int priority)
+void busy_start_long(struct busy *busy, const struct kernels *kernels, cu_object first, cu_object second)
 {
-	busy_start_on(busy, kernels, blocks, length_ns, cu.context, cuda_stream(priority), cuda_stream(priority));
-}
-
-void busy_start_long(struct busy *busy, const struct kernels *kernels, int priority)
-{
-	busy_start(busy, kernels, kernels->clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS, priority);
+	busy_start(busy, kernels, kernels->clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS, first, second);
 }
 
 void busy_stop(struct busy *busy)

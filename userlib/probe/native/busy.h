@@ -19,20 +19,16 @@ struct busy {
 	unsigned int blocks;
 	uint64_t length_ns;
 	cu_object streams[2];
-	cu_object context;	/* of the streams and of the kernels */
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_uint launches;
 };
 
-/* Returns when a kernel runs.  @priority is CUDA's: lower is more urgent. */
+/* Launches into two streams, which may be the same one.  Returns when a kernel runs. */
 void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
-		int priority);
+		cu_object first, cu_object second);
 /* The same with long kernels: BUSY_LONG_WAVES waves of blocks of BUSY_LONG_NS each. */
-void busy_start_long(struct busy *busy, const struct kernels *kernels, int priority);
-/* Like busy_start(), into two streams of @context. */
-void busy_start_on(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
-		   cu_object context, cu_object first, cu_object second);
+void busy_start_long(struct busy *busy, const struct kernels *kernels, cu_object first, cu_object second);
 void busy_stop(struct busy *busy);
 
 #endif

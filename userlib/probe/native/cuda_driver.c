@@ -91,11 +91,11 @@ void cuda_open(void)
 	cuda_need(cu.device_attribute(&cu.sm_count, CU_ATTRIBUTE_SM_COUNT, cu.device), "cuDeviceGetAttribute");
 }
 
-cu_object cuda_stream(int priority)
+cu_object cuda_stream(void)
 {
 	cu_object stream;
 
-	cuda_need(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING, priority), "cuStreamCreateWithPriority");
+	cuda_need(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING, 0), "cuStreamCreateWithPriority");
 	return stream;
 }
 

@@ -13,7 +13,7 @@
 typedef int cu_result;
 typedef int cu_device;
 typedef uint64_t cu_pointer;
-/* Contexts, modules, functions, streams, green contexts, descriptors. */
+/* Contexts, modules, functions, streams. */
 typedef void *cu_object;
 
 #define CU_NOT_READY 600
@@ -21,24 +21,10 @@ typedef void *cu_object;
 /* Mapped into the GPU's address space, and portable: every context may use it. */
 #define CU_HOST_MAPPED 3u
 #define CU_MANAGED_GLOBAL 1u
-#define CU_RESOURCE_SM 1
-#define CU_GREEN_DEFAULT_STREAM 1u
 #define CU_ATTRIBUTE_SM_COUNT 16
 #define CU_ATTRIBUTE_CC_MAJOR 75
 #define CU_ATTRIBUTE_CC_MINOR 76
 #define CU_ATTRIBUTE_PREEMPTION 90
-
-/*
- * CUdevResource: a type, 92 bytes of padding, then the number of SMs.  Later releases append more.  The spare room at
- * the end is enough for all releases, because the probe makes no arrays of this structure.
- */
-struct cu_resource {
-	int type;
-	unsigned char padding[92];
-	unsigned int sm_count;
-	unsigned char later[156];
-};
-_Static_assert(offsetof(struct cu_resource, sm_count) == 96, "as cuda.h has it");
 
 /* The functions that the probe cannot do without: X(name in struct cuda, symbol, arguments). */
 #define CUDA_NEEDED(X) \
@@ -51,7 +37,6 @@ _Static_assert(offsetof(struct cu_resource, sm_count) == 96, "as cuda.h has it")
 	X(context_retain, "cuDevicePrimaryCtxRetain", (cu_object *, cu_device)) \
 	X(context_set, "cuCtxSetCurrent", (cu_object)) \
 	X(synchronize, "cuCtxSynchronize", (void)) \
-	X(priority_range, "cuCtxGetStreamPriorityRange", (int *, int *)) \
 	X(module_load, "cuModuleLoadData", (cu_object *, const void *)) \
 	X(module_function, "cuModuleGetFunction", (cu_object *, cu_object, const char *)) \
 	X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *, cu_object, int, size_t)) \
@@ -69,19 +54,11 @@ _Static_assert(offsetof(struct cu_resource, sm_count) == 96, "as cuda.h has it")
 	X(copy_in_async, "cuMemcpyHtoDAsync_v2", (cu_pointer, const void *, size_t, cu_object)) \
 	X(error_name, "cuGetErrorName", (cu_result, const char **))
 
-/* NULL if the driver lacks them: green contexts came with CUDA 12.4. */
+/* NULL if the driver lacks them. */
 #define CUDA_OPTIONAL(X) \
 	X(managed_alloc, "cuMemAllocManaged", (cu_pointer *, size_t, unsigned int)) \
 	X(context_create, "cuCtxCreate_v2", (cu_object *, unsigned int, cu_device)) \
-	X(context_destroy, "cuCtxDestroy_v2", (cu_object)) \
-	X(device_resource, "cuDeviceGetDevResource", (cu_device, struct cu_resource *, int)) \
-	X(resource_split, "cuDevSmResourceSplitByCount", (struct cu_resource *, unsigned int *, \
-			const struct cu_resource *, struct cu_resource *, unsigned int, unsigned int)) \
-	X(resource_describe, "cuDevResourceGenerateDesc", (cu_object *, struct cu_resource *, unsigned int)) \
-	X(green_create, "cuGreenCtxCreate", (cu_object *, cu_object, cu_device, unsigned int)) \
-	X(green_destroy, "cuGreenCtxDestroy", (cu_object)) \
-	X(green_context, "cuCtxFromGreenCtx", (cu_object *, cu_object)) \
-	X(green_stream, "cuGreenCtxStreamCreate", (cu_object *, cu_object, unsigned int, int))
+	X(context_destroy, "cuCtxDestroy_v2", (cu_object))
 
 #define CUDA_MEMBER(name, symbol, arguments) cu_result (*name) arguments;
 struct cuda {
@@ -103,7 +80,7 @@ void cuda_open(void);
 void cuda_need(cu_result result, const char *what);
 const char *cuda_error(cu_result result);
 
-cu_object cuda_stream(int priority);
+cu_object cuda_stream(void);
 /* Zeroed host memory that the GPU sees at *@device. */
 void *cuda_mapped(size_t bytes, cu_pointer *device);
 

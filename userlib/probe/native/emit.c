@@ -82,12 +82,6 @@ void emit_number(const char *key, long long value)
 	putf("%lld", value);
 }
 
-void emit_handle(const char *key, uint32_t value)
-{
-	key_of(key);
-	putf("\"0x%" PRIx32 "\"", value);
-}
-
 void emit_numbers(const char *key, const uint64_t *values, size_t count)
 {
 	size_t i;
@@ -97,12 +91,6 @@ void emit_numbers(const char *key, const uint64_t *values, size_t count)
 	for (i = 0; i < count; i++)
 		putf("%s%" PRIu64, i ? "," : "", values[i]);
 	put("]", 1);
-}
-
-void emit_raw(const char *key, const char *json)
-{
-	key_of(key);
-	put(json, strlen(json));
 }
 
 void emit_close(void)

@@ -12,10 +12,7 @@
 void emit_open(const char *record);
 void emit_text(const char *key, const char *value);
 void emit_number(const char *key, long long value);
-void emit_handle(const char *key, uint32_t value);
 void emit_numbers(const char *key, const uint64_t *values, size_t count);
-/* Adds @json unchanged. */
-void emit_raw(const char *key, const char *json);
 /* Writes the record with one write(), so that records of two processes do not mix. */
 void emit_close(void);
 

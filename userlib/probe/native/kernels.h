@@ -26,6 +26,9 @@ struct mapped_beat {
 	cu_pointer device;
 };
 
+/* The urgent kernel. */
+#define CRITICAL_KERNEL_NS 50000u
+
 #define WORK_THREADS 256
 #define WORK_SUMS 64
 

@@ -4,10 +4,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_driver.h"
 #include "emit.h"
 #include "guard.h"
 #include "kernels.h"
 #include "parts.h"
+
+static int attribute(int which)
+{
+	int value = -1;
+
+	cu.device_attribute(&value, which, cu.device);
+	return value;
+}
+
+/* The GPU as the CUDA driver names it. */
+static int part_info(const struct options *options)
+{
+	const char *why = cuda_find();
+	char name[128] = "";
+	int version = 0;
+
+	(void)options;
+	if (why) {
+		emit_error("GPU", why);
+		return 4;
+	}
+	cuda_need(cu.device_get(&cu.device, 0), "cuDeviceGet");
+	cuda_need(cu.device_name(name, sizeof(name), cu.device), "cuDeviceGetName");
+	cu.driver_version(&version);
+	emit_open("gpu");
+	emit_text("name", name);
+	emit_number("cuda", version);
+	emit_number("sm_count", attribute(CU_ATTRIBUTE_SM_COUNT));
+	emit_number("cc_major", attribute(CU_ATTRIBUTE_CC_MAJOR));
+	emit_number("cc_minor", attribute(CU_ATTRIBUTE_CC_MINOR));
+	emit_number("compute_preemption", attribute(CU_ATTRIBUTE_PREEMPTION));
+	emit_close();
+	return 0;
+}
 
 static int part_ptx(const struct options *options)
 {
@@ -24,18 +59,13 @@ static const struct part {
 	int (*run)(const struct options *options);
 } parts[] = {
 	{ "info", part_info },
-	{ "objects", part_objects },
-	{ "controls", part_controls },
 	{ "stop", part_stop },
 	{ "queues", part_queues },
 	{ "strangers", part_strangers },
 	{ "intact", part_intact },
 	{ "copies", part_copies },
 	{ "slices", part_slices },
-	{ "latency", part_latency },
-	{ "partition", part_partition },
 	{ "yield", part_yield },
-	{ "mps", part_mps },
 	{ "ptx", part_ptx },
 };
 
@@ -59,8 +89,6 @@ int main(int argc, char **argv)
 	struct options options;
 	size_t i;
 
-	if (argc == 3 && !strcmp(argv[1], "caller"))
-		return caller_main(atoi(argv[2]));
 	if (argc != 5 || number(argv[2], &options.calls) || number(argv[3], &options.preemptions) ||
 	    number(argv[4], &options.seconds))
 		return usage();

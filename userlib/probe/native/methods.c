@@ -3,11 +3,6 @@
 #include "guard.h"
 #include "methods.h"
 
-static int schedule_off(const struct rm_tsg *tsg)
-{
-	return rm_schedule(tsg, false);
-}
-
 static int schedule_on(const struct rm_tsg *tsg)
 {
 	return rm_schedule(tsg, true);
@@ -30,20 +25,11 @@ static int channels_on(const struct rm_tsg *tsg)
 	return rm_channels(tsg, true);
 }
 
-static int nothing(const struct rm_tsg *tsg)
-{
-	(void)tsg;
-	return 0;
-}
-
 const struct method methods[METHODS] = {
-	{ "GPFIFO_SCHEDULE", schedule_off, schedule_on },
 	{ "GPFIFO_SCHEDULE + PREEMPT", schedule_off_preempt, schedule_on },
 	{ "FIFO_DISABLE_CHANNELS", channels_off, channels_on },
-	{ "PREEMPT", rm_preempt, nothing },
-	{ "FIFO_DISABLE_CHANNELS, on by GPFIFO_SCHEDULE", channels_off, schedule_on },
 };
-const struct method *const method_schedule = &methods[1], *const method_channels = &methods[2];
+const struct method *const method_schedule = &methods[0], *const method_channels = &methods[1];
 
 int groups_off(const struct groups *groups, const struct method *method)
 {

@@ -18,9 +18,9 @@ struct method {
 	int (*on)(const struct rm_tsg *tsg);
 };
 
-#define METHODS 5
+#define METHODS 2
 extern const struct method methods[METHODS];
-/* GPFIFO_SCHEDULE off with PREEMPT, and FIFO_DISABLE_CHANNELS: the methods that a backend can choose from. */
+/* GPFIFO_SCHEDULE off with PREEMPT, and FIFO_DISABLE_CHANNELS: the methods that an agent has. */
 extern const struct method *const method_schedule, *const method_channels;
 
 /* Switch all groups and return the first status that is not 0.  The guard is armed from off to on. */

@@ -117,7 +117,7 @@ int part_copies(const struct options *options)
 	(void)options;
 	cuda_open();
 	kernels_load(&kernels);
-	copy.stream = cuda_stream(0);
+	copy.stream = cuda_stream();
 	launch_clock(&kernels, copy.stream, 1, beat_new(), 1000000, 20000);
 	cuda_need(cu.host_alloc((void **)&copy.in, BYTES, 0), "cuMemHostAlloc");
 	cuda_need(cu.host_alloc((void **)&copy.out, BYTES, 0), "cuMemHostAlloc");

@@ -61,7 +61,7 @@ static int prepare(struct work *work)
 	cuda_open();
 	kernels_load(&work->kernels);
 	work->beat = beat_new();
-	work->stream = cuda_stream(0);
+	work->stream = cuda_stream();
 	work->words = WORK_SUMS + work->kernels.work_blocks * WORK_THREADS;
 	work->expected = calloc(work->words, sizeof(uint32_t));
 	work->got = calloc(work->words, sizeof(uint32_t));

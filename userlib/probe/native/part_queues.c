@@ -118,8 +118,7 @@ static void try_burst(const struct kernels *kernels, const struct groups *groups
 	size_t count = 0;
 	int status = 0;
 
-	busy_start_on(&busy, kernels, kernels->clock_blocks, burst->kernel_ns, cu.context, streams[0],
-		      streams[burst->two_streams]);
+	busy_start(&busy, kernels, kernels->clock_blocks, burst->kernel_ns, streams[0], streams[burst->two_streams]);
 	while (count < QUEUE_REPEATS && !status && now_ns() < until) {
 		begun = now_ns();
 		status = groups_off(groups, method_channels);
@@ -148,7 +147,7 @@ int part_queues(const struct options *options)
 	kernels_load(&kernels);
 	for (i = 0; i < 2; i++) {
 		beats[i] = beat_new();
-		streams[i] = cuda_stream(0);
+		streams[i] = cuda_stream();
 		launch_clock(&kernels, streams[i], 1, beats[i], 1000000, LEAST_GAP_NS);
 	}
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");

@@ -44,7 +44,7 @@ static void run(struct crew *crew, int index, const void *argument)
 	cuda_open();
 	kernels_load(&kernels);
 	beat = beat_new();
-	stream = cuda_stream(0);
+	stream = cuda_stream();
 	launch_clock(&kernels, stream, 1, beat, 1000000, LEAST_SLICE_GAP_NS);
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");
 	beat_clear(beat);

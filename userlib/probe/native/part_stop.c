@@ -127,7 +127,7 @@ static void try_method(const struct kernels *kernels, const struct groups *group
 {
 	struct mapped_beat beat = beat_new();
 	struct watcher watcher = { .beat = beat.host };
-	cu_object stream = cuda_stream(0);
+	cu_object stream = cuda_stream();
 	struct seen seen = { .count = 0 };
 	uint64_t begun;
 
@@ -154,7 +154,7 @@ int part_stop(const struct options *options)
 	(void)options;
 	cuda_open();
 	kernels_load(&kernels);
-	launch_clock(&kernels, cuda_stream(0), 1, beat_new(), 1000000, LEAST_GAP_NS);
+	launch_clock(&kernels, cuda_stream(), 1, beat_new(), 1000000, LEAST_GAP_NS);
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");
 	if (groups_find(&groups, true))
 		return 1;

@@ -3,11 +3,11 @@
  * A process names channels of others in FIFO_DISABLE_CHANNELS, on a descriptor and a subdevice of its own.  Measures
  * whether that takes them off, and what one such call costs for the channels of one and of two other processes.
  */
+#include <grp.h>
 #include <unistd.h>
 
 #include "crew.h"
 #include "emit.h"
-#include "handover.h"
 #include "kernels.h"
 #include "parts.h"
 #include "rm_control.h"
@@ -17,6 +17,7 @@
 #define LEAST_GAP_NS 20000u
 #define STRANGER_STILL_NS 500000u
 #define STRANGERS_LIMIT_S 15
+#define NOBODY 65534
 
 struct scene {
 	bool ordinary;		/* the caller is the user nobody */
@@ -46,7 +47,7 @@ static void victim(struct crew *crew, int index, const struct scene *scene, cons
 {
 	struct mapped_beat beat = beat_new();
 
-	launch_clock(kernels, cuda_stream(0), kernels->clock_blocks, beat, RUN_NS, LEAST_GAP_NS);
+	launch_clock(kernels, cuda_stream(), kernels->clock_blocks, beat, RUN_NS, LEAST_GAP_NS);
 	publish(&crew->seat[index], scene->compute_only);
 	if (crew_meet(crew))
 		while (!crew->over)
@@ -103,7 +104,7 @@ static void stranger(struct crew *crew, const struct scene *scene, const struct 
 	uint64_t j;
 	int i;
 
-	launch_clock(kernels, cuda_stream(0), 1, beat_new(), 1000000, LEAST_GAP_NS);
+	launch_clock(kernels, cuda_stream(), 1, beat_new(), 1000000, LEAST_GAP_NS);
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");
 	if (!rm_targets(&own, 1, true) || !crew_meet(crew)) {
 		crew->over = true;
@@ -125,7 +126,7 @@ static void run(struct crew *crew, int index, const void *argument)
 	const struct scene *scene = argument;
 	struct kernels kernels;
 
-	if (!index && scene->ordinary && drop_privileges())
+	if (!index && scene->ordinary && (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)))
 		_exit(1);
 	cuda_open();
 	kernels_load(&kernels);
@@ -141,7 +142,7 @@ static void tell(const struct crew *crew, const void *argument)
 	const struct crew_seat *seat = &crew->seat[0];
 
 	emit_open("strangers");
-	emit_number("uid", scene->ordinary ? 65534 : geteuid());
+	emit_number("uid", scene->ordinary ? NOBODY : geteuid());
 	emit_number("others", scene->others);
 	emit_text("groups", scene->compute_only ? "compute" : "all");
 	emit_number("channels", (long long)seat->more[3]);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "busy.h"
-#include "critical.h"
 #include "emit.h"
 #include "parts.h"
 #include "yield.h"
@@ -234,8 +233,7 @@ static bool take_part(struct yielding *y, int number)
 	y->slice_status = 0;
 	yield_set_slice(y, y->index ? y->scene->slice_us : y->scene->own_us);
 	if (full)
-		busy_start_on(&busy, &y->kernels, y->kernels.clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS, cu.context,
-			      y->streams[0], y->streams[0]);
+		busy_start_long(&busy, &y->kernels, y->streams[0], y->streams[0]);
 	y->crew->calls = 0;
 	if (!crew_meet(y->crew))
 		return false;
@@ -263,7 +261,7 @@ static void prepare(struct yielding *y)
 	cuda_open();
 	kernels_load(&y->kernels);
 	for (i = 0; i < 2; i++)
-		y->streams[i] = cuda_stream(0);
+		y->streams[i] = cuda_stream();
 	y->beat = beat_new();
 	y->full_blocks = work_blocks_with(&y->kernels, WORK_SHARED);
 	y->out_bytes = 4 * (WORK_SUMS + (size_t)y->full_blocks * WORK_THREADS);

@@ -51,7 +51,7 @@ void yield_turns_after_off(struct yielding *y)
 
 void yield_turns_of_new_channel(struct yielding *y)
 {
-	begin_kernel(y, cuda_stream(0));
+	begin_kernel(y, cuda_stream());
 	end_kernel(y);
 }
 

@@ -7,24 +7,15 @@ struct options {
 	unsigned int calls, preemptions, seconds;
 };
 
-int part_info(const struct options *options);
-int part_objects(const struct options *options);
-int part_controls(const struct options *options);
 int part_queues(const struct options *options);
 int part_stop(const struct options *options);
 int part_strangers(const struct options *options);
 int part_intact(const struct options *options);
 int part_copies(const struct options *options);
 int part_slices(const struct options *options);
-int part_latency(const struct options *options);
-int part_partition(const struct options *options);
 int part_yield(const struct options *options);
-int part_mps(const struct options *options);
 
 /* part_strangers.c: one call of this user for the channels of @others processes, or of their compute groups only. */
 void strangers_run(int others, bool compute_only);
-
-/* The other process of part_controls: receives a descriptor over socket @fd and calls through it. */
-int caller_main(int fd);
 
 #endif

@@ -79,23 +79,3 @@ int rm_set_interleave(const struct rm_tsg *tsg, uint32_t level)
 {
 	return group_call(tsg, A06C_SET_INTERLEAVE, &level, sizeof(level));
 }
-
-int rm_make_realtime(const struct rm_tsg *tsg, bool on)
-{
-	uint8_t realtime = on;
-
-	return group_call(tsg, A06C_MAKE_REALTIME, &realtime, sizeof(realtime));
-}
-
-int rm_restart_runlist(const struct rm_tsg *tsg)
-{
-	/* Without @force the driver does nothing while this group runs, and there is nothing to measure. */
-	struct rm_restart params = { .force = 1 };
-
-	return rm_call(tsg->fd, tsg->client, tsg->channels[0], A06F_RESTART_RUNLIST, &params, sizeof(params));
-}
-
-int rm_get_info(const struct rm_tsg *tsg, uint32_t *id)
-{
-	return group_call(tsg, A06C_GET_INFO, id, sizeof(*id));
-}

@@ -16,8 +16,5 @@ int rm_get_timeslice(const struct rm_tsg *tsg, uint64_t *us);
 int rm_set_timeslice(const struct rm_tsg *tsg, uint64_t us);
 int rm_get_interleave(const struct rm_tsg *tsg, uint32_t *level);
 int rm_set_interleave(const struct rm_tsg *tsg, uint32_t level);
-int rm_make_realtime(const struct rm_tsg *tsg, bool on);
-int rm_restart_runlist(const struct rm_tsg *tsg);
-int rm_get_info(const struct rm_tsg *tsg, uint32_t *id);
 
 #endif

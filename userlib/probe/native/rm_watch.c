@@ -5,7 +5,6 @@
  */
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -14,61 +13,28 @@
 #include "rm_watch.h"
 
 #define OBJECTS_MAX 4096
-#define SEEN_MAX 512
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rm_object objects[OBJECTS_MAX];
-static struct rm_seen seen[SEEN_MAX];
-static size_t object_count, seen_count;
+static size_t object_count;
 
-/* The driver's major release, or 0. */
-static unsigned int major(void)
-{
-	static unsigned int found;
-	FILE *file = found ? NULL : fopen("/sys/module/nvidia/version", "re");
-
-	if (file) {
-		if (fscanf(file, "%u", &found) != 1)
-			found = 0;
-		fclose(file);
-	}
-	return found;
-}
-
-/* The engine that the allocation parameters of a group or a channel name; 0 for other classes. */
+/* The engine that the allocation parameters of a group name; 0 for other classes. */
 static uint32_t engine_of(uint32_t class, uint64_t params)
 {
-	const char *bytes = (const char *)(uintptr_t)params;
 	uint32_t engine = 0;
 
-	if (bytes && class == RM_CLASS_TSG)
-		memcpy(&engine, bytes + RM_TSG_ENGINE_AT, sizeof(engine));
-	else if (bytes && RM_CLASS_IS_CHANNEL(class))
-		memcpy(&engine, bytes + RM_CHANNEL_ENGINE_AT(major()), sizeof(engine));
+	if (params && class == RM_CLASS_TSG)
+		memcpy(&engine, (const char *)(uintptr_t)params + RM_TSG_ENGINE_AT, sizeof(engine));
 	return engine;
 }
 
-/* The device, GPU instance or compute instance that the allocation parameters name; 0 for other classes. */
-static uint32_t id_of(uint32_t class, uint64_t params)
-{
-	const char *bytes = (const char *)(uintptr_t)params;
-	uint32_t id = 0;
-
-	if (bytes && class == RM_CLASS_DEVICE)
-		memcpy(&id, bytes + RM_DEVICE_INSTANCE_AT, sizeof(id));
-	else if (bytes && (class == RM_CLASS_GPU_INSTANCE || class == RM_CLASS_COMPUTE_INSTANCE))
-		memcpy(&id, bytes + RM_GPU_INSTANCE_AT, sizeof(id));
-	return id;
-}
-
-static void add(int fd, const struct rm_alloc *a, uint32_t size)
+static void add(int fd, const struct rm_alloc *a)
 {
 	if (object_count == OBJECTS_MAX)
 		return;
 	objects[object_count++] = (struct rm_object){
 		.fd = fd, .client = RM_CLASS_IS_ROOT(a->class) ? a->object : a->client, .parent = a->parent,
-		.handle = a->object, .class = a->class, .size = size, .engine = engine_of(a->class, a->params),
-		.id = id_of(a->class, a->params), .live = true,
+		.handle = a->object, .class = a->class, .engine = engine_of(a->class, a->params), .live = true,
 	};
 }
 
@@ -88,20 +54,6 @@ static void drop(uint32_t client, uint32_t handle)
 	}
 }
 
-static void count_control(const struct rm_control *c)
-{
-	size_t i;
-
-	for (i = 0; i < seen_count; i++) {
-		if (seen[i].cmd == c->cmd && seen[i].size == c->size && seen[i].status == c->status) {
-			seen[i].count++;
-			return;
-		}
-	}
-	if (seen_count < SEEN_MAX)
-		seen[seen_count++] = (struct rm_seen){ c->cmd, c->size, c->status, 1 };
-}
-
 static void look(int fd, uint32_t request, const void *argument)
 {
 	const struct rm_alloc_access *access = argument;
@@ -109,13 +61,11 @@ static void look(int fd, uint32_t request, const void *argument)
 	const struct rm_free *freed = argument;
 
 	if (request == RM_ALLOC && !alloc->status)
-		add(fd, alloc, alloc->size);
+		add(fd, alloc);
 	else if (request == RM_ALLOC_ACCESS && !access->status)
-		add(fd, alloc, access->size);
+		add(fd, alloc);
 	else if (request == RM_FREE && !freed->status)
 		drop(freed->client, freed->object);
-	else if (request == RM_CONTROL)
-		count_control(argument);
 }
 
 /* The request that an RM_TRANSFER carries, with its argument in *@argument.  Other requests stay as they are. */
@@ -152,28 +102,6 @@ int ioctl(int fd, unsigned long request, ...)
 	return (int)ret;
 }
 
-/* Copies the first entries of @table to @out: all *@count of them, or @max.  Returns how many. */
-static size_t copied(void *out, size_t max, const void *table, const size_t *count, size_t entry_size)
-{
-	size_t copies;
-
-	pthread_mutex_lock(&lock);
-	copies = *count < max ? *count : max;
-	memcpy(out, table, copies * entry_size);
-	pthread_mutex_unlock(&lock);
-	return copies;
-}
-
-size_t rm_objects(struct rm_object *out, size_t max)
-{
-	return copied(out, max, objects, &object_count, sizeof(*out));
-}
-
-size_t rm_controls_seen(struct rm_seen *out, size_t max)
-{
-	return copied(out, max, seen, &seen_count, sizeof(*out));
-}
-
 static bool has_compute(uint32_t client, uint32_t channel)
 {
 	size_t i;
@@ -190,7 +118,7 @@ static void fill(struct rm_tsg *tsg, const struct rm_object *group)
 	size_t i;
 
 	*tsg = (struct rm_tsg){ .fd = group->fd, .client = group->client, .handle = group->handle,
-				.engine = group->engine, .size = group->size, .gpu_instance = -1 };
+				.compute = RM_ENGINE_IS_GRAPHICS(group->engine) };
 	for (i = 0; i < object_count; i++) {
 		const struct rm_object *o = &objects[i];
 
@@ -198,35 +126,25 @@ static void fill(struct rm_tsg *tsg, const struct rm_object *group)
 			continue;
 		if (o->class == RM_CLASS_SUBDEVICE && o->parent == group->parent)
 			tsg->subdevice = o->handle;
-		if (o->class == RM_CLASS_GPU_INSTANCE && o->parent == tsg->subdevice)
-			tsg->gpu_instance = (int)o->id;
 		if (o->parent != group->handle || !RM_CLASS_IS_CHANNEL(o->class) ||
 		    tsg->channel_count == RM_CHANNELS_MAX)
 			continue;
 		tsg->channels[tsg->channel_count++] = o->handle;
 		tsg->compute |= has_compute(o->client, o->handle);
 	}
-	tsg->compute |= RM_ENGINE_IS_GRAPHICS(tsg->engine);
-}
-
-size_t rm_tsgs(struct rm_tsg *out, size_t max)
-{
-	size_t i, count = 0;
-
-	pthread_mutex_lock(&lock);
-	for (i = 0; i < object_count && count < max; i++)
-		if (objects[i].live && objects[i].class == RM_CLASS_TSG)
-			fill(&out[count++], &objects[i]);
-	pthread_mutex_unlock(&lock);
-	return count;
 }
 
 size_t rm_targets(struct rm_tsg *out, size_t max, bool compute_only)
 {
-	size_t i, kept = 0, count = rm_tsgs(out, max);
+	size_t i, count = 0;
 
-	for (i = 0; i < count; i++)
-		if (out[i].channel_count && (out[i].compute || !compute_only))
-			out[kept++] = out[i];
-	return kept;
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < object_count && count < max; i++) {
+		if (!objects[i].live || objects[i].class != RM_CLASS_TSG)
+			continue;
+		fill(&out[count], &objects[i]);
+		count += out[count].channel_count && (out[count].compute || !compute_only);
+	}
+	pthread_mutex_unlock(&lock);
+	return count;
 }
