@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 from library import PATIENCE, ROOT, Run
 
+from analysis.model import Platform
 from gpurt import Client, Job, copy, job, periodic, segment
 from gpurt.enums import EventKind
+from pycontrol.act.run.emulator import Emulator
 from pycontrol.link.control import EventRecord, connect
 from pycontrol.link.events import Listener, named_events
 
@@ -312,3 +314,11 @@ def test_threads_have_jobs_of_their_own(emulator: Path, listener: Listener) -> N
     seen = told(listener)
     assert sorted(one.task for one in seen) == ["x", "x", "y", "y"]
     assert [one.kind for one in seen] == [EventKind.JOB_BEGIN] * 2 + [EventKind.JOB_END] * 2
+
+
+def test_a_host_that_has_gone_is_named() -> None:
+    with Emulator(Platform(1)) as running:
+        mine = Client(str(running.socket))
+    with mine, pytest.raises(OSError, match="begin a job: the host has gone") as error, job("a", client=mine):
+        raise AssertionError("a job without a host")
+    assert error.value.errno == errno.ENODEV

@@ -23,7 +23,8 @@ OPEN = (NOT_CALLED, -errno.EINTR, -errno.EOPNOTSUPP)
 def check_result(status: int, what: str) -> None:
     """Raises OSError if a function of libgpurt returned an error (-errno)."""
     if status:
-        raise OSError(-status, f"{what}: {os.strerror(-status)}")
+        why = "the host has gone, or has no such GPU" if status == -errno.ENODEV else os.strerror(-status)
+        raise OSError(-status, f"{what}: {why}")
 
 
 def unsigned(value: int, what: str) -> int:
