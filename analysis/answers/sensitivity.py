@@ -127,15 +127,23 @@ def changed(taskset: Taskset, name: str, what: Grows, factor: Fraction) -> Tasks
 def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int | None:
     """The largest epsilon with which the taskset passes, ns; None if it fails without any.
 
-    Theta keeps its share of epsilon; if epsilon is 0, all of it is alpha.  Searched up to the longest deadline.
+    Theta keeps its share of epsilon; if epsilon is 0, all of it is alpha.  Likewise for a partition with its own costs.
+    Searched up to the longest deadline.
     """
     platform = taskset.platform
-    share = Fraction(platform.theta, platform.epsilon) if platform.epsilon else Fraction(0)
+
+    def costs(epsilon: int, part: Partition | None) -> tuple[int, int]:
+        alpha, theta = platform.costs(part)
+        theta = epsilon * theta // (alpha + theta) if theta else 0
+        return epsilon - theta, theta
 
     def passes(epsilon: int) -> bool:
-        theta = int(share * epsilon)
-        changed = replace(platform, alpha=epsilon - theta, theta=theta)
-        return proved(test, replace(taskset, platform=changed))
+        def own(part: Partition) -> Partition:
+            alpha, theta = costs(epsilon, part)
+            return part if part.alpha is part.theta is None else replace(part, alpha=alpha, theta=part.theta and theta)
+
+        alpha, theta = costs(epsilon, None)
+        return proved(test, replace(taskset.with_partitions(own), platform=replace(platform, alpha=alpha, theta=theta)))
 
     return _search(passes, _longest(taskset), tick)
 
@@ -151,7 +159,7 @@ def epsilon_budgets(
 
     ``clocks``: for each machine, how many times as long everything except epsilon takes there.
     """
-    return {name: epsilon_budget(test, _slower_tasks(taskset, factor), tick) for name, factor in clocks.items()}
+    return {name: epsilon_budget(test, _slower(taskset, factor), tick) for name, factor in clocks.items()}
 
 
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
@@ -233,16 +241,19 @@ def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
 
 def slowed(taskset: Taskset, factor: Fraction) -> Taskset:
     """The taskset on a machine where all execution, updates and switches take ``factor`` times as long."""
-    slower = with_epsilon(_slower_tasks(taskset, factor), factor)
-    region, latency = slower.platform.region, slower.platform.cpu_latency
-    platform = replace(slower.platform, region=_scaled(region, factor), cpu_latency=_scaled(latency, factor))
-    return replace(slower, platform=platform)
+    return with_epsilon(_slower(taskset, factor), factor)
 
 
-def _slower_tasks(taskset: Taskset, factor: Fraction) -> Taskset:
-    names = {task.name for task in taskset}
-    slower = replace(taskset, tasks=tuple(_task(t, factor, cpu=True, gpu=True) for t in taskset))
-    return replace(slower, resources=_sections(taskset, factor, names))
+def _slower(taskset: Taskset, factor: Fraction) -> Taskset:
+    """The same where updates and switches take as long as before."""
+    names, platform = {task.name for task in taskset}, taskset.platform
+    yields = platform.yields and replace(platform.yields, decision=_scaled(platform.yields.decision, factor))
+    platform = replace(
+        platform, region=_scaled(platform.region, factor), cpu_latency=_scaled(platform.cpu_latency, factor),
+        bus_chunk=_scaled(platform.bus_chunk, factor), yields=yields,
+    )  # fmt: skip
+    tasks = tuple(_task(t, factor, cpu=True, gpu=True) for t in taskset)
+    return replace(taskset, platform=platform, tasks=tasks, resources=_sections(taskset, factor, names))
 
 
 def _sections(taskset: Taskset, factor: Fraction, names: Collection[str]) -> tuple[Resource, ...]:

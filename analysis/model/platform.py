@@ -87,9 +87,13 @@ class Platform:
         return self.alpha + self.theta
 
     def costs(self, part: Partition | None) -> tuple[int, int]:
-        """Alpha and theta of updates in a partition, ns; None: where the GPU is one."""
-        alpha = self.alpha if part is None or part.alpha is None else part.alpha
-        return alpha, self.theta if part is None or part.theta is None else part.theta
+        """Alpha and theta of updates in a partition, ns; None: where the GPU is one.
+
+        Theta is 0 where a partition has an alpha of its own alone, which is its epsilon then.
+        """
+        if part is None or part.alpha is part.theta is None:
+            return self.alpha, self.theta
+        return self.alpha if part.alpha is None else part.alpha, part.theta or 0
 
     @property
     def longest_switch(self) -> int:

@@ -18,7 +18,9 @@ def with_region(taskset: Taskset, longest: int) -> Taskset:
     if longest < 0:
         raise ValueError(f"a region of {longest} ns cannot be")
     platform = taskset.platform
-    longer = taskset.with_partitions(lambda one: one if one.theta is None else replace(one, theta=one.theta + longest))
+    longer = taskset.with_partitions(
+        lambda one: one if one.alpha is one.theta is None else replace(one, theta=(one.theta or 0) + longest)
+    )
     return replace(longer, platform=replace(platform, theta=platform.theta + longest))
 
 

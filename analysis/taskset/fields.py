@@ -234,7 +234,7 @@ SHARED_PARTITION = {
     **OWN_PARTITION,
     "policy": Field(schema.choice(*Policy.words()), "how it is scheduled; the platform's policy unless given"),
     "epsilon": Field(schema.time(), "what an update of its runlist costs, theta included; the platform's unless given"),
-    "theta": Field(schema.time(), "what its GPU context switch costs; 0 beside its own epsilon, else the platform's"),
+    "theta": Field(schema.time(), "what its context switch costs; unknown beside its own epsilon, else the platform's"),
     "slice": Field(schema.time(1), "time slice of its TSGs; the platform's time_slice unless given"),
     "interleave": Field(schema.choice("low", "medium", "high"), "interleave level of its TSGs; low unless given"),
     "shared": Field(

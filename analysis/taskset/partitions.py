@@ -43,8 +43,7 @@ def made_partitions(values: Document) -> Partition:
     mask, epsilon = values.get("cu_mask"), values.get("epsilon")
     rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask", "epsilon")}
     if epsilon is not None:
-        rest["theta"] = values.get("theta", 0)
-        rest["alpha"] = epsilon - rest["theta"]
+        rest["alpha"] = epsilon - values.get("theta", 0)
     if "shared" in rest:
         rest["shared"] = Sharing(rest["shared"])
     return Partition(values.get("compute_units"), int(mask, 16) if mask else None, **rest)

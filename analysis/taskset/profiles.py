@@ -241,8 +241,12 @@ class Profiles:
         return found
 
     def unmodelled(self) -> tuple[Problem, ...]:
-        """Several GPUs, which only plans of energy are about."""
-        if len(self.gpus) < 2:
-            return ()
-        text = f"gpu: bounds and simulations are about one GPU, and the file has {len(self.gpus)}; keep one [[gpu]]"
-        return (Problem(line_of(self.report.lines, ("gpu", 1)), f"{text} (gpurt plan energy takes several)"),)
+        """Several GPUs, and units of one that jobs may not use, which only plans of energy are about."""
+        if len(self.gpus) > 1:
+            text = f"gpu: bounds and simulations are about one GPU, and the file has {len(self.gpus)}; keep one [[gpu]]"
+            return (Problem(line_of(self.report.lines, ("gpu", 1)), f"{text} (gpurt plan energy takes several)"),)
+        return tuple(
+            Problem(line_of(self.report.lines, ("gpu", 0)), f"gpu: bounds and simulations are about all {gpu.units} "
+                    f"units, and jobs may use {gpu.whole}; say compute_units = {gpu.whole}, and times for so many")
+            for gpu in self.gpus if gpu.whole < gpu.units
+        )  # fmt: skip

@@ -25,7 +25,8 @@ from analysis.answers.sensitivity import (
     with_epsilon,
 )
 from analysis.answers.verdict import proved
-from analysis.model import Chain, Copy, Fork, GpuSegment, Kernel, Platform, Span, Taskset, Waiting
+from analysis.model import Chain, Copy, Fork, GpuSegment, Kernel, Partition, Platform, Span, Taskset, Waiting
+from analysis.model.platform import YIELD, Yield
 from analysis.papers import registry
 from analysis.rta.regions import with_region
 
@@ -91,6 +92,32 @@ def test_faster_hardware_leaves_a_larger_budget() -> None:
     budgets = epsilon_budgets(BUSY, TWO, clocks)
     # at half the times l's 4 and h's jobs 1 each leave 14 in 20
     assert budgets == {"as it is": ms(2), "twice as fast": ms(3.5), "slow": None}
+
+
+def test_the_largest_epsilon_is_that_of_partitions_with_their_own_too() -> None:
+    """Each task is alone in a partition: 3 ms, two updates and the two that it may wait for, within 20."""
+    homes = [Partition(4, name=name, alpha=ms(1), theta=0) for name in "pq"]
+    tasks = [replace(task(home.name or "", at, 1, 20, gpu(1, 2)), partition=home) for at, home in enumerate(homes)]
+    platform = Platform(2, policy="segment", compute_units=8)
+    system = Taskset(platform, tuple(tasks), tuple(homes))
+    test = registry.find("gcaps-suspend")
+    budget = epsilon_budget(test, system)
+    assert budget == ms(17) // 4
+    costly = system.with_partitions(lambda one: replace(one, alpha=budget + 1))
+    assert not test.run(costly).schedulable
+
+
+def test_on_a_slower_machine_blocks_wake_ups_chunks_and_decisions_take_longer() -> None:
+    values = Yield(1, 0, 7, 0)
+    platform = Platform(1, bus_chunk=2, region=3, cpu_latency=5, begin=YIELD, yields=values)
+    found = slowed(replace(TWO, platform=platform), Fraction(2)).platform
+    assert (found.bus_chunk, found.region, found.cpu_latency) == (4, 6, 10)
+    assert found.yields == replace(values, decision=14)
+    slow = Fraction(3, 2)
+    found = epsilon_budgets(BUSY, replace(TWO, platform=replace(TWO.platform, region=ms(1))), {"slow": slow})
+    slower = slowed(TWO, slow)
+    longer = replace(slower, platform=replace(slower.platform, region=ms(1.5)))
+    assert found["slow"] == epsilon_budget(BUSY, longer)
 
 
 def test_a_region_is_a_longer_switch() -> None:

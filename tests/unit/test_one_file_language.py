@@ -67,6 +67,18 @@ def test_bounds_are_about_one_gpu(gpurt: Gpurt, tmp_path: Path, command: str) ->
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("limited", "most"), [("limit = 3", 3), ("granularity = 3", 3)])
+def test_units_that_jobs_may_not_use_shorten_no_kernel(gpurt: Gpurt, tmp_path: Path, limited: str, most: int) -> None:
+    """Of its 4 units the GPU lets jobs use 3, on which a kernel takes 8 ms, not 6."""
+    text = ONE.read_text().replace("compute_units = 4", f"compute_units = 4\n{limited}")
+    (tmp_path / "limited.toml").write_text(text)
+    code, out, err = gpurt("analyze", tmp_path / "limited.toml")
+    line = text[: text.index("[[gpu]]")].count("\n") + 1
+    assert (code, out) == (3, "")
+    assert err.startswith(f"gpurt: {tmp_path}/limited.toml:{line}: gpu: bounds and simulations are about all 4 units, ")
+    assert f"jobs may use {most}; say compute_units = {most}" in err
+
+
 @pytest.mark.parametrize("command", ["analyze", "plan energy simulate"])
 def test_the_old_spelling_gets_the_new_one_with_its_line(gpurt: Gpurt, tmp_path: Path, command: str) -> None:
     text = ONE.read_text().replace('{ profile = "long" }', '{ kernel = "long" }')

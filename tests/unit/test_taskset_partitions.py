@@ -285,3 +285,24 @@ def test_tests_of_owned_units_say_nothing_of_times_on_other_units(
     result = registry.find_test(test).run(read(tmp_path, text))
     assert not result.schedulable
     assert all(why in str(failure) for failure in result.failures)
+
+
+def test_a_switch_that_a_partition_does_not_name_counts_as_its_whole_epsilon(tmp_path: Path) -> None:
+    """A lower task spins, raised, while the GPU switches back to it: after an owner of another CPU, and in updates."""
+    head = '[platform]\ncpus = 2\nepsilon = "8ns"\ntheta = "0ns"\npolicy = "boosted"\ncompute_units = 8\n'
+    task = '[[task]]\nname = "{}"\ncpu = {}\npriority = {}\nperiod = "400ns"\npartition = "p"\nwaiting = "busy"\n'
+    rows = [("h", 0, 9, 5, 4), ("l", 0, 2, 1, 40), ("r", 1, 7, 1, 4)]
+    tasks = "".join(
+        f'{task.format(*row[:3])}segments = [{{ cpu = "{row[3]}ns" }}, {{ misc = "1ns", gpu = "{row[4]}ns" }}]\n'
+        for row in rows
+    )
+
+    def bound(costs: str) -> int:
+        table = f'[[partition]]\nname = "p"\ncompute_units = 4\nepsilon = "8ns"\n{costs}'
+        result = answer(read(tmp_path, head + table + tasks)).result
+        assert result is not None
+        return result.wcrt("h") or 0
+
+    shares = [bound(f'theta = "{theta}ns"\n') for theta in range(9)]
+    assert max(shares) > shares[0]
+    assert bound("") >= max(shares)
