@@ -30,8 +30,8 @@ LOCK_CONTROL, GET_API_VERSION, GET_TSG, PUT_TSG = 0x5307, 0x80045309, 0x4004530A
 EVENT_BYTES, TSG_OPENED = 16, 1
 #: Shortest and longest slice that the driver accepts, us.
 SLICE_LIMITS = (1_000, 50_000)
-#: Size of the bitmap in the first request, bytes; the driver answers with the size it needs if that is larger.
-BITMAP = 64
+#: Sizes of the bitmap in the first request and in the last, bytes.
+BITMAP, MOST_BITMAP = 64, 1 << 16
 
 
 #: Compute preemption modes, of which a TSG has one: its kernels run to their end, or the blocks that execute do.
@@ -136,18 +136,20 @@ class SchedNode:
         return found
 
     def _listed(self, code: int, request: Callable[[int, int], CData], what: str) -> list[int]:
-        """The numbers in a bitmap that the driver fills; enlarges the bitmap until the driver finds it large enough."""
+        """The numbers in a bitmap that the driver fills; doubles the bitmap until the driver finds it large enough.
+
+        The driver also says how large it must be, but ioctl() of Python 3.14 loses what a call that fails has written.
+        """
         size = BITMAP
         while True:
             bitmap = ctypes.create_string_buffer(size)
-            asked = request(size, ctypes.addressof(bitmap))
             try:
-                self._ioctl(self._fd, code, asked)
+                self._ioctl(self._fd, code, request(size, ctypes.addressof(bitmap)))
                 return [8 * at + bit for at, byte in enumerate(bitmap.raw) for bit in range(8) if byte >> bit & 1]
             except OSError as error:
-                if error.errno != errno.ENOSPC or asked.size <= size:
+                if error.errno != errno.ENOSPC or size >= MOST_BITMAP:
                     raise RefusedError(f"the driver does not tell {what}: {error.strerror}") from None
-                size = asked.size
+                size *= 2
 
     def hints(self, pid: int) -> Iterator[Hints]:
         """The driver's settings of the process's TSGs.  Raises RefusedError."""

@@ -137,11 +137,12 @@ def _repeat(
             found.why = "interrupted"
             sample()
             return
+        now = time.monotonic_ns()  # before the readings: between those at the window's edges is no less time
         look()
         _count(found, program, begin)
         if found.why:
             return
-        passed = time.monotonic_ns() - begin
+        passed = now - begin
         if not counts:
             continue
         if passed >= options.most or (passed >= least and all(one.updates >= ENOUGH for one in accounts)):
