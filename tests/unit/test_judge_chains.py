@@ -174,6 +174,20 @@ def test_a_triggered_job_is_of_the_producers_job_of_its_number() -> None:
     assert of(7) == {"max_reaction": 12, "max_age": 12, "max_age_at_output": 12}  # a's numbers are other ones
 
 
+def test_a_job_that_ends_sooner_than_its_best_case_breaks_what_the_bound_of_the_next_rests_on() -> None:
+    """b's jobs come as far apart as a's take at least; the run of another file with the same worst cases shows less."""
+    best = '{ worst = "2ms", best = "1ms" }'
+    loaded = file(TRIGGERED.replace('cpu = "2ms"', f"cpu = {best}", 1))
+    events = ordered(job("a", 0, 0, 0, 1), job("b", 0, 1, 1, 3), job("a", 1, 10, 10, 10.9), job("b", 1, 10.9, 11, 13))
+    judge = Judge(loaded, {"a": 2 * MS, "b": 5 * MS // 2})
+    told = [one for event in events for one in judge.feed(event)]
+    assert [(one.what, one.task, one.job) for one in told] == [(What.CPU_TIME, "a", 1)]
+    assert "sooner than the best cases" in told[0].text
+    assert told[0].line().endswith(": 0.900000 ms, not 1.000000 ms at least")
+    sampled = Judge(file(TEXT.replace('cpu = "2ms"', f"cpu = {best}", 1)), {})
+    assert not [one for event in events if event.task == "a" for one in sampled.feed(event)]
+
+
 def test_what_was_lost_is_not_judged() -> None:
     """Else b at 45 would rest on a at 0."""
     lost = [Event(8 * MS, Kind.LOST)]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.model import POLICIES, Task
-from analysis.rta.triggered import jitters_of, with_jitters
+from analysis.rta.triggered import jitters_of, shortest, with_jitters
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Event, Kind
 from gpurt.text import visible
@@ -56,6 +56,9 @@ class Judge:
     ) -> None:  # fmt: skip
         self._log = Log()
         self._chains = JudgedChains(file, bounds, self._log)
+        before = {name for names in file.taskset.triggers.values() for name in names}
+        units = any(one.units for one in file.taskset.rules)
+        self._least = {t.name: shortest(t) for t in file.taskset if t.name in before or units}
         if file.taskset.triggers:  # whose releases are as late as the jobs before them
             jitters = jitters_of(file.taskset, bounds)
             file = replace(file, taskset=with_jitters(file.taskset, jitters))
@@ -261,6 +264,9 @@ class Judge:
         if most is not None and event.executed is not None and event.executed > most:
             text = "its thread executed for longer than the worst cases in the file together"
             self._log.add(event.time, What.CPU_TIME, task.name, text, event.job, event.executed, most)
+        if event.duration is not None and event.duration < (least := self._least.get(task.name, 0)):
+            text = "was done sooner than the best cases in the file together, on which bounds of others rest"
+            self._log.add(event.time, What.CPU_TIME, task.name, text, event.job, event.duration, least)
 
     def _check_response(self, seen: SeenTask, job: OpenJob, now: int) -> None:
         """The job was not done before `now`."""
