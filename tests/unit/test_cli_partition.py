@@ -14,7 +14,8 @@ from placed import COUPLED
 from analysis.answers import coupled
 from analysis.answers import partitions as plan
 from analysis.answers.verdict import answer
-from analysis.model import Intensity
+from analysis.model import Intensity, Sharing
+from analysis.model.platform import YIELD
 from analysis.partition import inside
 from analysis.partition.variants import HEURISTICS
 from analysis.taskset import load
@@ -352,16 +353,22 @@ def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("words", "option"), [(["plan", "add"], False), (["apply", "--admit"], True)])
-def test_a_time_partition_is_no_place(gpurt: Gpurt, tmp_path: Path, words: list[str], option: bool) -> None:
-    """It says nothing of how much of the GPU there is for one more task."""
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [('slice = "2ms"', "has no compute_units"), ('compute_units = 8\nshared = "priority"', "its tasks share one TSG")],
+)
+def test_a_time_partition_is_no_place(
+    gpurt: Gpurt, tmp_path: Path, words: list[str], option: bool, keys: str, why: str
+) -> None:
+    """It says nothing of how much of the GPU there is for one more task, or one task does not keep others' work off."""
     text = (ROOT / "examples/slices.toml").read_text(encoding="utf-8").replace("timesliced", "segment")
     text = text.replace("cpus = 3", "cpus = 5\ncompute_units = 8").replace("period", 'partition = "p"\nperiod')
     file, task = tmp_path / "set.toml", tmp_path / "task.toml"
-    file.write_text(f'{text}[[partition]]\nname = "p"\nslice = "2ms"\n', encoding="utf-8")
+    file.write_text(f'{text}[[partition]]\nname = "p"\n{keys}\n', encoding="utf-8")
     task.write_text(LATE.replace('intensity = "compute"\nconflict = 1.2\n', ""), encoding="utf-8")
     before, after = words[:-1] if option else words, words[-1:] if option else []
     code, out, err = gpurt(*before, file, *after, task, "-o", tmp_path / "out.toml")
-    assert (code, out, "partition p has no compute_units" in err) == (3, "", True), err
+    assert (code, out, "partition p" in err, why in err) == (3, "", True, True), err
 
 
 def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -493,3 +500,6 @@ def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpu
     assert "no bound below the deadline" in why
     assert standing_places(written, why) == ""
     assert standing_places(replace(written, partitions=()), why) == why
+    # Where segments begin by yield they wait for longer, and tasks of one TSG are not one at a time.
+    assert standing_places(replace(written, platform=replace(written.platform, begin=YIELD)), why) == why
+    assert standing_places(written.with_partitions(lambda one: replace(one, shared=Sharing.PRIORITY)), why) == why

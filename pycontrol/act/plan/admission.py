@@ -10,6 +10,7 @@ from pathlib import Path
 from analysis.answers import partitions as plan
 from analysis.answers.loading import refuse_file
 from analysis.model import Partition, Taskset
+from analysis.model.platform import YIELD
 from analysis.partition.admit import Admission, How, Place
 from analysis.partition.merge import Merger
 from analysis.partition.workload import Workload
@@ -23,6 +24,8 @@ from gpurt.errors import Problem, TasksetError
 
 #: Why no task can be placed if a partition's size is unknown.
 UNSIZED = "partition {} has no compute_units: how much of the GPU it is for is not known; gpurt plan partitions says it"
+#: Why no task can be placed beside tasks of one TSG.
+SHARED = "partition {}: its tasks share one TSG, and no test inside partitions is about that"
 
 
 def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
@@ -46,6 +49,8 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
     for at, part in enumerate(loaded.taskset.partitions):
         if part.size is None:
             raise TasksetError(file, [Problem(lines_of(old)["partition", at], UNSIZED.format(part.name))])
+        if part.shared:
+            raise TasksetError(file, [Problem(lines_of(old)["partition", at], SHARED.format(part.name))])
     added = loaded.taskset.tasks[-1]
     if added.best_effort or not added.uses_gpu:
         raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])
@@ -80,6 +85,8 @@ def standing_places(taskset: Taskset, why: str) -> str:
     """
     sized = all(part.size is not None for part in taskset.partitions)
     if not sized or not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
+        return why
+    if taskset.platform.begin == YIELD or any(part.shared for part in taskset.partitions):
         return why
     if unknown := not_isolated(taskset) or locked(taskset):
         return unknown
