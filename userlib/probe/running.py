@@ -106,7 +106,7 @@ def run_session(command: list[str], seconds: float, environment: dict[str, str] 
         said = output.read().decode(errors="replace")
         complaint = errors.read().decode(errors="replace").strip()
     elapsed = time.monotonic() - begun
-    # exit status 3: the part's own alarm (guard.c) ended it
+    # exit status 3: the part's own alarm (methods.c) ended it
     if code is None or code == 3:
         detail = "its time was up" if gone else "hangs in the driver and cannot be ended"
         return Outcome("timeout", elapsed, said, detail)

@@ -6,7 +6,7 @@
 
 #include "cuda_driver.h"
 #include "emit.h"
-#include "guard.h"
+#include "methods.h"
 #include "kernels.h"
 #include "parts.h"
 

@@ -1,7 +1,99 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "emit.h"
-#include "guard.h"
 #include "methods.h"
+
+#define PATIENCE_NS 2000000000u
+#define WATCHED_MAX 32
+
+static struct rm_tsg watched[WATCHED_MAX];
+static atomic_size_t watched_count;
+static _Atomic uint64_t off_since;
+static atomic_uint fired;
+
+static void put_back(void)
+{
+	size_t i, count = watched_count;
+
+	for (i = 0; i < count; i++) {
+		rm_channels(&watched[i], true);
+		rm_schedule(&watched[i], true);
+	}
+}
+
+static void *watch(void *unused)
+{
+	uint64_t since;
+
+	for (;;) {
+		sleep_ns(50000000);
+		since = off_since;
+		if (!since || now_ns() - since < PATIENCE_NS)
+			continue;
+		put_back();
+		off_since = 0;
+		fired++;
+	}
+	return unused;
+}
+
+static void ended(int signal_number)
+{
+	static const char said[] = "{\"record\":\"error\",\"what\":\"part\",\"why\":\"its time was up\"}\n";
+
+	if (off_since)
+		put_back();
+	/* The part may be in the middle of a line: start a new one.  The reader counts the broken one. */
+	if (write(STDOUT_FILENO, "\n", 1) < 0 || write(STDOUT_FILENO, said, sizeof(said) - 1) < 0)
+		_exit(128 + signal_number);
+	_exit(3);
+}
+
+void guard_start(unsigned int limit_s)
+{
+	struct sigaction action = { .sa_handler = ended };
+	pthread_t thread;
+
+	sigaction(SIGALRM, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	alarm(limit_s);
+	if (pthread_create(&thread, NULL, watch, NULL))
+		emit_error("guard", "no thread to watch over groups");
+	else
+		pthread_detach(thread);
+}
+
+/* The groups to put back, instead of the ones before. */
+static void guard_watch(const struct rm_tsg *tsgs, size_t count)
+{
+	if (count > WATCHED_MAX)
+		count = WATCHED_MAX;
+	watched_count = 0;
+	memcpy(watched, tsgs, count * sizeof(*tsgs));
+	watched_count = count;
+}
+
+/* Called before a group goes off, and after it is on again. */
+static void guard_off(void)
+{
+	off_since = now_ns();
+}
+
+static void guard_on(void)
+{
+	off_since = 0;
+}
+
+unsigned int guard_fired(void)
+{
+	return fired;
+}
 
 static int schedule_on(const struct rm_tsg *tsg)
 {

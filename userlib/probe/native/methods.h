@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The ways of taking a process's groups off the GPU and of putting them back. */
+/*
+ * The ways of taking a process's groups off the GPU and of putting them back, and the guard that no group stays off.  A
+ * thread puts groups back after two seconds.  A signal handler puts them back when the part's time is up or the part is
+ * told to end.  If the process dies, the driver destroys its groups.
+ */
 #ifndef PROBE_METHODS_H
 #define PROBE_METHODS_H
 
 #include "rm_control.h"
+
+/* From now on, puts the groups back and ends the process after @limit_s seconds, on SIGTERM and on SIGINT. */
+void guard_start(unsigned int limit_s);
+/* How often the thread has put the groups back. */
+unsigned int guard_fired(void);
 
 #define GROUPS_MAX 32
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "emit.h"
-#include "guard.h"
 #include "kernels.h"
 #include "methods.h"
 #include "parts.h"

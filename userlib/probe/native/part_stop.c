@@ -8,7 +8,6 @@
 
 #include "busy.h"
 #include "emit.h"
-#include "guard.h"
 #include "methods.h"
 #include "parts.h"
 

@@ -2,32 +2,65 @@
 /*
  * The assumptions of yield.  A process whose slice is used up gives the GPU to the next one at once.  One whose slice is
  * long keeps it for its burst.  All scenes have one crew.  Member 0 is the urgent process and measures.  The scene says
- * how many of the others take part, and with which slices.  part_yield_calls.c has the scenes that switch groups.
+ * how many of the others take part, and with which slices.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "busy.h"
+#include "crew.h"
 #include "emit.h"
+#include "methods.h"
 #include "parts.h"
-#include "yield.h"
 
-/* Jobs of part latency take up to 8 ms each beside three. */
+/* A short job takes up to 8 ms beside three others. */
 #define SLOW_SHARE 4
 #define YIELD_LIMIT_S 200
 #define WORK_ROUNDS 20000
 #define WORK_SHARED 24576
 #define MANAGED_BYTES (4u << 20)
 #define PAGE 4096
+#define YIELD_REPEATS 50
+/* Without a beat for this long after the call, the kernel counts as stopped. */
+#define YIELD_STILL_NS 2000000u
 /* NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH: ctrla06c.h. */
 #define INTERLEAVE_HIGH 2
 
-uint64_t yield_run_ns(const struct yielding *y)
+struct yielding;
+
+/* What the urgent process measures, and what one of the others has. */
+struct scene {
+	const char *name;
+	void (*measure)(struct yielding *y);	/* the urgent process */
+	void (*act)(struct yielding *y);	/* each of the others, again and again meanwhile; NULL: nothing */
+	int others;
+	bool full;				/* the others fill the GPU with long kernels */
+	uint64_t own_us, slice_us;		/* slices of the urgent process and of the others; 0: the driver's */
+};
+
+struct yielding {
+	struct crew *crew;
+	const struct scene *scene;
+	int index, slice_status;
+	unsigned int calls, full_blocks;
+	struct kernels kernels;
+	struct mapped_beat beat;
+	cu_object streams[2];
+	struct groups own, all;			/* its compute groups; these and those of copies */
+	uint64_t usual_us;			/* the driver's slice */
+	cu_pointer out, managed;
+	size_t out_bytes;
+	void *host;
+};
+
+/* How long a kernel that notes its gaps lasts. */
+static uint64_t yield_run_ns(const struct yielding *y)
 {
 	return y->calls * 500000ull;
 }
 
-void yield_set_slice(struct yielding *y, uint64_t slice_us)
+/* 0: the driver's slice. */
+static void yield_set_slice(struct yielding *y, uint64_t slice_us)
 {
 	size_t i;
 	int status;
@@ -38,7 +71,7 @@ void yield_set_slice(struct yielding *y, uint64_t slice_us)
 	}
 }
 
-void yield_emit_open(const struct yielding *y, const char *record)
+static void yield_emit_open(const struct yielding *y, const char *record)
 {
 	emit_open(record);
 	emit_text("scene", y->scene->name);
@@ -50,7 +83,7 @@ void yield_emit_open(const struct yielding *y, const char *record)
 }
 
 /* Executed stretches between two gaps, and the gaps.  The stretches at both ends are cut short and left out. */
-void yield_tell_turns(const struct yielding *y)
+static void yield_tell_turns(const struct yielding *y)
 {
 	uint64_t *gap = calloc(2 * (GAPS_MAX + 1), sizeof(*gap)), *executed = gap + GAPS_MAX + 1;
 	const struct beat *beat = y->beat.host;
@@ -193,6 +226,140 @@ static void copy(struct yielding *y)
 {
 	cuda_need(cu.copy_out_async(y->host, y->out, y->out_bytes, y->streams[1]), "cuMemcpyDtoHAsync");
 	cuda_need(cu.stream_synchronize(y->streams[1]), "cuStreamSynchronize");
+}
+
+/* The scenes that switch groups, or change their slices, while something executes. */
+
+static void yield_off_and_on(struct yielding *y)
+{
+	groups_off(&y->all, method_channels);
+	groups_on(&y->all, method_channels);
+}
+
+static void yield_set_slices(struct yielding *y)
+{
+	yield_set_slice(y, y->scene->slice_us);
+}
+
+static void yield_make_context(struct yielding *y)
+{
+	cu_object made;
+
+	(void)y;
+	cuda_need(cu.context_create(&made, 0, cu.device), "cuCtxCreate");
+	cuda_need(cu.context_destroy(made), "cuCtxDestroy");
+	cuda_need(cu.context_set(cu.context), "cuCtxSetCurrent");
+}
+
+static void begin_kernel(struct yielding *y, cu_object stream)
+{
+	beat_clear(y->beat);
+	launch_clock(&y->kernels, stream, y->kernels.clock_blocks, y->beat, yield_run_ns(y), LOAD_GAP_NS);
+}
+
+static void end_kernel(struct yielding *y)
+{
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+	yield_tell_turns(y);
+}
+
+static void yield_turns_after_off(struct yielding *y)
+{
+	yield_off_and_on(y);
+	begin_kernel(y, y->streams[0]);
+	end_kernel(y);
+}
+
+static void yield_turns_of_new_channel(struct yielding *y)
+{
+	begin_kernel(y, cuda_stream());
+	end_kernel(y);
+}
+
+/* The slice that the others have comes at once; so most turns are that long. */
+static void yield_turns_changed(struct yielding *y)
+{
+	begin_kernel(y, y->streams[0]);
+	wait_launched(y->beat, y->streams[0]);
+	yield_set_slice(y, y->scene->slice_us);
+	end_kernel(y);
+}
+
+/* Whether the kernel executes. */
+static bool moves(const struct yielding *y)
+{
+	uint64_t before = y->beat.host->now;
+
+	sleep_ns(YIELD_STILL_NS);
+	return y->beat.host->now != before;
+}
+
+static void tell_calls(struct yielding *y, const char *what, const struct groups *groups, bool busy)
+{
+	uint64_t off[YIELD_REPEATS], on[YIELD_REPEATS], begun;
+	unsigned int i, stopped = 0;
+	int status = 0;
+
+	if (busy)
+		begin_kernel(y, y->streams[0]);
+	for (i = 0; i < YIELD_REPEATS && i < y->calls && !status; i++) {
+		begun = now_ns();
+		status = groups_off(groups, method_channels);
+		off[i] = now_ns() - begun;
+		stopped += busy && !moves(y);
+		begun = now_ns();
+		groups_on(groups, method_channels);
+		on[i] = now_ns() - begun;
+	}
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+	yield_emit_open(y, "own calls");
+	emit_text("what", what);
+	emit_number("busy", busy);
+	emit_number("status", status);
+	emit_number("tried", i);
+	emit_number("stopped", stopped);
+	emit_numbers("off_ns", off, i);
+	emit_numbers("on_ns", on, i);
+	emit_close();
+}
+
+/* Whether a call, made while the groups are off or in place of that, leaves them off. */
+static void tell_kept(struct yielding *y, const char *what, int (*call)(const struct rm_tsg *tsg), bool off_before)
+{
+	int status = 0;
+	bool moved;
+	size_t i;
+
+	begin_kernel(y, y->streams[0]);
+	wait_launched(y->beat, y->streams[0]);
+	if (off_before)
+		groups_off(&y->own, method_channels);
+	for (i = 0; i < y->own.count && !status; i++)
+		status = call(&y->own.tsg[i]);
+	sleep_ns(YIELD_STILL_NS);
+	moved = moves(y);
+	groups_on(&y->own, method_channels);
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+	yield_emit_open(y, "kept off");
+	emit_text("what", what);
+	emit_number("status", status);
+	emit_number("moved", moved);
+	emit_close();
+}
+
+static int scheduling_off(const struct rm_tsg *tsg)
+{
+	return rm_channels_hinted(tsg, false, true);
+}
+
+static void yield_own_calls(struct yielding *y)
+{
+	tell_calls(y, "all groups", &y->all, false);
+	tell_calls(y, "compute groups", &y->own, false);
+	tell_calls(y, "all groups", &y->all, true);
+	tell_calls(y, "compute groups", &y->own, true);
+	tell_kept(y, "PREEMPT after FIFO_DISABLE_CHANNELS", rm_preempt, true);
+	tell_kept(y, "bOnlyDisableScheduling", scheduling_off, false);
 }
 
 #define SECOND_US 1000000
