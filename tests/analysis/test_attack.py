@@ -53,8 +53,13 @@ def test_search_shows_more_than_as_many_random_first_releases() -> None:
     assert score > 0
 
 
-def test_outcome_depends_on_the_seed_only() -> None:
-    one = attack(registry.find(PRINTED), 120, seed=9, effort=LIGHT)
+@pytest.fixture(scope="module")
+def one() -> Outcome:
+    """An attack that finds something."""
+    return attack(registry.find(PRINTED), 120, seed=9, effort=LIGHT)
+
+
+def test_outcome_depends_on_the_seed_only(one: Outcome) -> None:
     two = attack(registry.find(PRINTED), 120, seed=9, jobs=2, effort=LIGHT, find=registry.find)
     assert one == two
     assert one.violations > 0
@@ -72,9 +77,8 @@ def test_progress_counts_tasksets() -> None:
     assert seen == [100, 150]
 
 
-def test_counterexample_is_minimal_and_a_file(tmp_path: Path) -> None:
-    outcome = attack(registry.find(PRINTED), 100, seed=9, effort=LIGHT)
-    found = outcome.smallest
+def test_counterexample_is_minimal_and_a_file(one: Outcome, tmp_path: Path) -> None:
+    found = one.smallest
     assert found is not None
     assert found.observed > found.bound
     assert len(found.taskset) <= 3
@@ -103,9 +107,8 @@ def test_failures_promise_nothing() -> None:
     assert attack_one(registry.find("gcaps-busy"), late, random.Random(0)) == Outcome("gcaps-busy", 1)
 
 
-def test_rows_and_files() -> None:
-    outcome = attack(registry.find(PRINTED), 40, seed=3)
-    entry = row(outcome, sound=False)
-    assert f"| `{PRINTED}` | unsound | 40 |" in attack_table([entry])
+def test_rows_and_files(one: Outcome) -> None:
+    entry = row(one, sound=False)
+    assert f"| `{PRINTED}` | unsound | 120 |" in attack_table([entry])
     assert "[[task]]" in entry["counterexample"]["taskset"]
     assert len(attack_table([row(Outcome(PRINTED), sound=False)]).splitlines()) == 3

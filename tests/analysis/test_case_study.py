@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders import ms
+from effort import tries
 
 from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.papers import ecrts24_printed, registry
@@ -17,7 +18,7 @@ from analysis.simulation.simulate import Options, worst_over_offsets
 from analysis.taskset import TasksetFile, load
 
 FILE = Path(__file__).resolve().parents[2] / "examples" / "case-study.toml"
-OFFSETS = 1000
+OFFSETS = tries(1000)
 BOUNDED = ["gcaps-suspend", "gcaps-busy", "tsg-rr-suspend", "tsg-rr-busy"]
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from effort import tries
 from energy_readable import simulate
 from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
 
@@ -62,7 +63,7 @@ def test_replay_under_early_completion_misses_nothing(system: SpatialSystem) -> 
     """The anomaly's system, too, which misses at run time if a job is done early."""
     table = make(prepare_tables(system, POLICIES["sbeet"]))
     assert faults(table) == []
-    for seed in range(1000):
+    for seed in range(tries(1000)):
         held: list[Dispatch] = []
         for one in early(table, random.Random(seed)):
             assert one.finish <= one.release + system.tasks[one.task].deadline
@@ -231,7 +232,7 @@ def test_jobs_that_are_due_later_are_left_out() -> None:
 def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
     """Against simulation with random offsets, sporadic releases and early completion, all late jobs run."""
     reached = 0
-    for seed in range(150):
+    for seed in range(tries(150, 40)):
         rng = random.Random(f"{policy} {seed}")
         gpu = SpatialGpu("g", 2, 2, 1, 1)
         tasks = []

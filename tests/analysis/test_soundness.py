@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
@@ -48,10 +49,9 @@ def random_taskset(rng: random.Random) -> Taskset:
     return Taskset(Platform(cpus, int((epsilon - theta) * MS), int(theta * MS), int(slice_ * MS)), tasks)
 
 
-def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
-    """How many bounds were checked, and how many of them were exceeded."""
+def exceeded(name: str, seed: int, tasksets: int) -> Iterator[bool]:
+    """Of each bound that is checked, whether it was exceeded."""
     test, rng = registry.find(name), random.Random(seed)
-    checked = broken = 0
     for _ in range(tasksets):
         system = random_taskset(rng)
         if test.waiting is None:
@@ -72,19 +72,17 @@ def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
             for entry in system.real_time:
                 bound = bounds.wcrt(entry.name)
                 assert bound is not None
-                checked += 1
-                broken += seen.tasks[entry.name].worst > bound
-    return checked, broken
+                yield seen.tasks[entry.name].worst > bound
 
 
 @pytest.mark.parametrize("name", SOUND)
 def test_no_sound_bound_is_exceeded(name: str) -> None:
-    checked, broken = exceeded(name, seed=2024, tasksets=tries(250, 80))
-    assert checked > tries(250, 80) // 2
-    assert broken == 0
+    checked = list(exceeded(name, seed=2024, tasksets=tries(250, 80)))
+    assert len(checked) > tries(250, 80) // 2
+    assert not any(checked)
 
 
 @pytest.mark.parametrize("name", UNSOUND)
 def test_the_attack_breaks_what_is_marked_unsound(name: str) -> None:
     """The attack can break a bound, so that it says something about the bounds that it does not break."""
-    assert exceeded(name, seed=2024, tasksets=250)[1] > 0
+    assert any(exceeded(name, seed=2024, tasksets=250))
