@@ -60,7 +60,7 @@ def test_equals_are_given_gpu_priorities_in_the_same_order(name: str) -> None:
 @pytest.mark.parametrize("name", COMPILED)
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.2, 0.4))], ids=["table 3", "lighter"])
 def test_verdicts_of_generated_batches_equal_the_readable_ones(name: str, parameters: Parameters) -> None:
-    batch = generate(parameters, 5, 15)
+    batch = generate(parameters, 5, tries(15, 5))
     readable = [registry.find(name).run(batch.taskset(index)).schedulable for index in range(len(batch))]
     assert sweep.verdicts(batch, name).tolist() == readable
 
@@ -90,7 +90,7 @@ def test_owners_elsewhere_take_of_a_long_last_cpu_segment_what_windows_let_them(
 @pytest.mark.parametrize("segments", [(1, 2), (1, 6)], ids=["few segments", "many"])
 def test_verdicts_agree_where_bounds_are_deadlines(name: str, segments: tuple[int, int]) -> None:
     """Deadlines at the bounds are met; 1 ns below one, the readable test decides."""
-    batch = generate(replace(PAPER, load=(0.1, 0.5), ratio=(0, 0.8), segments=segments), 3, 60)
+    batch = generate(replace(PAPER, load=(0.1, 0.5), ratio=(0, 0.8), segments=segments), 3, tries(60, 20))
     rng = random.Random(name)
     met, missed = [], []
     for index in np.flatnonzero(sweep.verdicts(batch, name)):
@@ -101,11 +101,11 @@ def test_verdicts_agree_where_bounds_are_deadlines(name: str, segments: tuple[in
         met.append(replace(system, tasks=tight))
         tight = (*tight[:late], replace(tight[late], deadline=tight[late].deadline - 1), *tight[late + 1 :])
         missed.append(replace(system, tasks=tight))
-    assert len(met) > 20
+    assert len(met) > len(batch) // 3
     assert sweep.verdicts(from_tasksets(met), name).all()
     found = [registry.find(name).run(system).schedulable for system in missed]
     assert sweep.verdicts(from_tasksets(missed), name).tolist() == found
-    assert found.count(False) > 3
+    assert found.count(False) > len(batch) // 20
 
 
 def test_threads_change_nothing() -> None:
@@ -238,7 +238,7 @@ def test_levels_are_those_of_the_readable_method(name: str) -> None:
     """And where no task takes a level, both say the same of each candidate."""
     test, seen = registry.find(name), set()
     for seed, load in enumerate([(0.1, 0.2), (0.2, 0.4), (0.4, 0.6)]):
-        batch = generate(replace(PAPER, load=load, best_effort=0.2), seed, 12)
+        batch = generate(replace(PAPER, load=load, best_effort=0.2), seed, tries(12, 4))
         for taskset in map(batch.taskset, range(len(batch))):
             readable, fast = test.assign(taskset), compiled.assign_compiled(test, taskset)
             assert (fast.priorities, str(fast)) == (readable.priorities, str(readable))
@@ -250,7 +250,7 @@ def test_levels_are_those_of_the_readable_method(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, test in registry.TESTS.items() if test.sound])
 def test_what_passes_is_what_the_result_says(name: str) -> None:
     random_, test, seen = random.Random(name), registry.find(name), set()
-    for _ in range(40):
+    for _ in range(tries(40)):
         taskset = random_taskset(random_)
         if test.policy == "timesliced":
             taskset = replace(taskset, platform=replace(taskset.platform, policy=test.policy))

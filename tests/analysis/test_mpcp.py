@@ -139,4 +139,6 @@ def test_attack_breaks_the_boosted_bound_without_boosting(mode: Waiting) -> None
             continue
         seen = worst_over_offsets(system, Options("lock-priority", mode, seed=1, horizon=ms(600)), 10).tasks
         broken += any(seen[t.name].worst > (result.wcrt(t.name) or 0) for t in system.real_time)
+        if broken > 5:
+            break
     assert broken > 5

@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import lcm
 
 import pytest
+from effort import tries
 from partition_schedule import Release, first_miss, periodic, shared_first_miss
 
 from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, zahaf_workload
@@ -56,7 +57,7 @@ def exactly_schedulable(tasks: Sequence[SporadicTask], policy: str) -> bool:
 @pytest.mark.parametrize(("test", "policy"), [(edf, "edf"), (fixed_priority, "fp")])
 def test_preemptive_tests_are_exact(test: object, policy: str) -> None:
     rng, seen = random.Random(1), set()
-    for _ in range(600):
+    for _ in range(tries(600)):
         tasks = drawn(rng)
         answer = TESTS[policy](tasks)
         assert answer == exactly_schedulable(tasks, policy), tasks
@@ -68,7 +69,7 @@ def test_preemptive_tests_are_exact(test: object, policy: str) -> None:
 def test_non_preemptive_tests_accept_nothing_that_misses(name: str) -> None:
     """Also with the worst offsets: a less urgent kernel starts one nanosecond before the others are released."""
     rng, accepted, refused = random.Random(2), 0, 0
-    for _ in range(600):
+    for _ in range(tries(600)):
         tasks = drawn(rng)
         offsets = [[0] * len(tasks)]
         offsets += [[int(i != late) for i in range(len(tasks))] for late in range(len(tasks))]
@@ -80,8 +81,7 @@ def test_non_preemptive_tests_accept_nothing_that_misses(name: str) -> None:
             assert not misses, tasks
         else:
             refused += bool(misses)
-    assert accepted > 40
-    assert refused > 40
+    assert min(accepted, refused) > tries(600) / 15
 
 
 def test_a_long_kernel_blocks_where_nothing_preempts() -> None:
