@@ -10,6 +10,7 @@ from math import lcm
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
+from effort import tries
 
 from analysis import rta
 from analysis.answers import compiled, registry
@@ -39,7 +40,7 @@ def in_mode(system: Taskset, mode: Waiting) -> Taskset:
 
 def test_where_all_wait_alike_the_mixed_test_is_that_modes_test() -> None:
     rng, bounded = random.Random(1), 0
-    for _ in range(300):
+    for _ in range(tries(300)):
         system = random_taskset(rng)
         for mode, name in ((SUSPEND, "gcaps-suspend"), (BUSY, "gcaps-busy")):
             plain, mixed = (
@@ -50,7 +51,7 @@ def test_where_all_wait_alike_the_mixed_test_is_that_modes_test() -> None:
                 continue
             assert [mixed.wcrt(t.name) for t in system] == [plain.wcrt(t.name) for t in system]
             bounded += plain.schedulable
-    assert bounded > 100
+    assert bounded > tries(300) / 3
 
 
 def test_a_mixed_bound_by_hand() -> None:
@@ -80,7 +81,7 @@ def test_equals_that_spin_for_one_that_sleeps_have_no_bound() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_other_way_is_better_than_the_choice(seed: int) -> None:
     rng, chosen = random.Random(seed), 0
-    for _ in range(40):
+    for _ in range(tries(40)):
         system = random_taskset(rng)
         best = choose(system)
         ways = [t for t in registry.TESTS.values() if stated(t) and t.policy in COMPARED and t.usual
@@ -92,12 +93,12 @@ def test_no_other_way_is_better_than_the_choice(seed: int) -> None:
         if best is not None:
             assert best.slack == max(s for s in (*slacks, best.slack) if s is not None)
             chosen += 1
-    assert chosen > 10
+    assert chosen > tries(40) / 4
 
 
 def test_the_choice_can_be_run_again_from_what_it_says() -> None:
     rng, again = random.Random(9), 0
-    for _ in range(60):
+    for _ in range(tries(60, 20)):
         system = random_taskset(rng)
         for choice in choices(system):
             if choice.priorities or not choice.schedulable:
@@ -105,7 +106,7 @@ def test_the_choice_can_be_run_again_from_what_it_says() -> None:
             same = registry.find_test(choice.test).run(with_modes(system, choice.modes))
             assert slack(same) == choice.slack
             again += 1
-    assert again > 50
+    assert again > tries(60, 20) * 5 // 6
 
 
 def spinners(count: int, waiting: Waiting) -> Taskset:
