@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, ms
+from effort import tries
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
 from analysis.attack.outcome import Effort, Outcome
@@ -30,7 +31,7 @@ from analysis.rtgpu.simulate import Stretch, Way, simulate_units, worst
 from analysis.taskset import load
 from pycontrol import cli
 
-SETS = 100_000 if os.environ.get("GPURT_LONG") else 400
+SETS = 100_000 if os.environ.get("GPURT_LONG") else tries(400, 100)
 SOUND = [name for name in METHODS if name != "rtgpu-expected"]
 
 

@@ -24,7 +24,7 @@ from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import RTGPU, Method
 from analysis.rtgpu.simulate import simulate_units
 
-SETS = 20_000 if os.environ.get("GPURT_LONG") else 120
+SETS = 20_000 if os.environ.get("GPURT_LONG") else tries(120, 40)
 BEST_EFFORT = task("b", 0, 90, 90, cpu(5), part(copy(4)))
 
 
