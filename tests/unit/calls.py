@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 import pytest
@@ -68,15 +69,21 @@ def _feed(writer: int, content: bytes) -> None:
         file.write(content)
 
 
+@cache
+def import_all() -> None:
+    """Imports what commands import later."""
+    for folder in (act, commands, link, measure, observe):
+        for one in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
+            with suppress(ImportError):  # what is optional is not installed
+                importlib.import_module(one.name)
+
+
 def everywhere(patch: pytest.MonkeyPatch, known: object, fake: object) -> None:
     """Puts ``fake`` in the place of ``known`` in each module that has it, also in those that commands import later.
 
     A module that was imported meanwhile would keep ``fake`` for tests to come.
     """
-    for folder in (act, commands, link, measure, observe):
-        for one in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
-            with suppress(ImportError):  # what is optional is not installed
-                importlib.import_module(one.name)
+    import_all()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("pycontrol", "analysis"):
             for key in [key for key, value in vars(module).items() if value is known]:
