@@ -90,7 +90,7 @@ def test_owners_elsewhere_take_of_a_long_last_cpu_segment_what_windows_let_them(
 @pytest.mark.parametrize("segments", [(1, 2), (1, 6)], ids=["few segments", "many"])
 def test_verdicts_agree_where_bounds_are_deadlines(name: str, segments: tuple[int, int]) -> None:
     """Deadlines at the bounds are met; 1 ns below one, the readable test decides."""
-    batch = generate(replace(PAPER, load=(0.1, 0.5), ratio=(0, 0.8), segments=segments), 3, tries(60, 20))
+    batch = generate(replace(PAPER, load=(0.1, 0.5), ratio=(0, 0.8), segments=segments), 3, 60)
     rng = random.Random(name)
     met, missed = [], []
     for index in np.flatnonzero(sweep.verdicts(batch, name)):
@@ -101,11 +101,11 @@ def test_verdicts_agree_where_bounds_are_deadlines(name: str, segments: tuple[in
         met.append(replace(system, tasks=tight))
         tight = (*tight[:late], replace(tight[late], deadline=tight[late].deadline - 1), *tight[late + 1 :])
         missed.append(replace(system, tasks=tight))
-    assert len(met) > len(batch) // 3
+    assert len(met) > 20
     assert sweep.verdicts(from_tasksets(met), name).all()
     found = [registry.find(name).run(system).schedulable for system in missed]
     assert sweep.verdicts(from_tasksets(missed), name).tolist() == found
-    assert found.count(False) > len(batch) // 20
+    assert found.count(False) > 3
 
 
 def test_threads_change_nothing() -> None:
