@@ -34,15 +34,14 @@ UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 #: Of every command.
 CONTEXT: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-HELP = {"-h", "--help"}
 
 
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for; help and completion import none."""
 
-    def __init__(self, *args: Any, parts: Mapping[str, CommandEntry] = COMMANDS, usual: str = "", **more: Any) -> None:
+    def __init__(self, *args: Any, parts: Mapping[str, CommandEntry] = COMMANDS, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.parts, self.usual = parts, usual
+        self.parts = parts
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of the table."""
@@ -54,18 +53,11 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         if entry.parts:
-            return LazyGroup(name, parts=entry.parts, usual=entry.usual, help=_sentences(entry),
-                             context_settings=CONTEXT)  # fmt: skip
+            return LazyGroup(name, parts=entry.parts, help=_sentences(entry), context_settings=CONTEXT)
         command = getattr(importlib.import_module(f"pycontrol.commands.{entry.module}"), f"{name}_command")
         assert isinstance(command, click.Command)
         command.name = name
         return command
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without a part, or with options only, the usual part is meant."""
-        if self.usual and not ctx.resilient_parsing and not set(args) & HELP and (not args or args[0].startswith("-")):
-            args = [self.usual, *args]
-        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -96,8 +88,7 @@ class LazyGroup(click.Group):
 
 def _sentences(entry: CommandEntry) -> str:
     """The text of a group's help."""
-    usual = f"Without a command: {entry.usual}." if entry.usual else ""
-    return "\n\n".join(filter(None, [f"{entry.summary[:1].upper()}{entry.summary[1:]}.", entry.about, usual]))
+    return f"{entry.summary[:1].upper()}{entry.summary[1:]}.\n\n{entry.about}".strip()
 
 
 def _meant(word: str, ctx: click.Context) -> str:
@@ -210,8 +201,7 @@ def _command_in(given: Sequence[str]) -> str | None:
             skip = word == "--device"
         else:
             break
-    usual = COMMANDS[found[0]].usual if len(found) == 1 else ""
-    return " ".join([*found, usual] if usual else found) or None
+    return " ".join(found) or None
 
 
 def explain_error(error: BaseException) -> ShownError:

@@ -14,14 +14,12 @@ COMPLETE = "_GPURT_COMPLETE"
 class CommandEntry:
     """A command: ``module`` of pycontrol.commands has its function, NAME_command.  Or a group of those in ``parts``.
 
-    ``summary`` fits one line.  ``usual``: the part that a group means without one.  ``about``: what the help of a group
-    says after its first line.
+    ``summary`` fits one line.  ``about``: what the help of a group says after its first line.
     """
 
     summary: str
     module: str = ""
     parts: Mapping[str, CommandEntry] = field(default_factory=dict)
-    usual: str = ""
     about: str = ""
     hidden: bool = False
 
@@ -66,19 +64,12 @@ TRACE = {
     "check": CommandEntry("judge a trace by deadlines and bounds", "check"),
     "plot": CommandEntry("draw a trace", "plot"),
 }
-STATUS = {
-    "gpus": CommandEntry("show the GPUs, their owners and policies", "status"),
-    "latency": CommandEntry("show how long runlist updates took", "status"),
-    "clients": CommandEntry("list the processes that use the GPU", "status"),
-    "rules": CommandEntry("list budgets, exemptions and bars", "status"),
-}
 SET = {
     "priority": CommandEntry("set GPU priorities of processes", "rules"),
     "policy": CommandEntry("change the scheduling policy", "rules"),
     "budget": CommandEntry("limit how long processes may own the GPU", "rules"),
-    "exempt": CommandEntry("keep processes on the runlist, whichever task runs", "processes"),
+    "rule": CommandEntry("exempt processes, or bar them from being raised", "processes"),
     "group": CommandEntry("have processes own the GPU together", "groups"),
-    "bar": CommandEntry("keep processes from being raised on their CPUs", "processes"),
     "slice": CommandEntry("set time slices of any process on a Tegra", "slice"),
 }
 EXPERIMENT = {
@@ -110,7 +101,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "trace": CommandEntry("record, check and plot what happened", parts=TRACE),
     },
     "Operate": {
-        "status": CommandEntry("show GPUs, clients, latencies and rules", parts=STATUS, usual="gpus"),
+        "status": CommandEntry("show GPUs, clients, latencies and rules", "status"),
         "top": CommandEntry("watch the clients and their shares", "top"),
         "watch": CommandEntry("watch a running system, or serve its metrics", "watch"),
         "set": CommandEntry("set priorities, policy, budgets and rules", parts=SET),

@@ -323,7 +323,7 @@ static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err, b
 
 	if (err == -EPERM)
 		why = "the thread may not be raised: raise RLIMIT_RTPRIO (ulimit -r) or grant CAP_SYS_NICE, unless the "
-		      "administrator has barred it (gpurt set bar)";
+		      "administrator has barred it (gpurt set rule bar)";
 	else if (err == -ERANGE)
 		why = "the thread needs a SCHED_FIFO or SCHED_RR priority that is not above the normal ones (gpurt status)";
 	else if (err == -EOPNOTSUPP && copies)

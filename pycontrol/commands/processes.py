@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands with rules about processes, which are named by pid, name or cgroup: set exempt and set bar."""
+"""The command that makes rules about processes, which are named by pid, name or cgroup: set rule."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -20,17 +17,6 @@ from pycontrol.output import render
 
 #: How processes are named.
 NAME_ONE = "name exactly one of --pid, --name and --cgroup"
-
-
-def naming(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that name processes."""
-    for option in reversed((
-        click.option("--pid", type=Pid(1), metavar="PID", help="A process."),
-        click.option("--name", "comm", help="All processes of that name, later ones too."),
-        click.option("--cgroup", metavar="PATH", help="All processes of a cgroup v2 path and below, later ones too."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
 
 
 def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: bool) -> tuple[Document, str]:
@@ -57,74 +43,46 @@ def _there(control: Control, exempt: bool, pid: int | None, comm: str | None, cg
     extra=NAME_ONE,
     epilog="""\b
 Examples:
-  gpurt set exempt --pid 1234
-  gpurt set exempt --name Xorg
-  gpurt set exempt --cgroup /system.slice/display-manager.service
-  gpurt set exempt --name Xorg --off
+  gpurt set rule exempt --name Xorg
+  gpurt set rule exempt --cgroup /system.slice/display-manager.service
+  gpurt set rule bar --pid 1234
+  gpurt set rule bar --pid 1234 --off
 
 \b
-A rule ends with the host; docs/deploying.md has how a service makes it again.
+exempt: they stay on the runlist whichever task runs, such as the display server.
+bar: policy boosted does not put their threads above other tasks.  A real-time segment of a barred process is refused
+(EPERM), and a thread that the host has raised is lowered.
 
 \b
-Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
-or no such process or rule."""
-)
-@naming
-@click.option("--off", is_flag=True, help="End the exemption.")
-@JSON
-@click.pass_obj
-def exempt_command(
-    device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
-) -> int:
-    """Exempt processes, such as the display server: they stay on the runlist whichever task runs.
-
-    Processes that start later are under the rule as well; `gpurt status rules` lists the rules.
-    """
-    rule, what = _named(pid, comm, cgroup, adding=not off)
-    with connect(device) as control:
-        if off:
-            _there(control, True, pid, comm, cgroup)
-        control.set_exempt(not off, pid=pid, comm=comm, cgroup=cgroup)
-        found = [one for one in control.clients() if one.exempt]
-    text = f"{what}: {'no longer exempt' if off else 'exempt'}\nexempt clients now: {listed(found)}"
-    render.emit({"exempt": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
-    return 0
-
-
-@command(
-    extra=NAME_ONE,
-    epilog="""\b
-Examples:
-  gpurt set bar --cgroup /user.slice
-  gpurt set bar --pid 1234
-  gpurt set bar --pid 1234 --off
-
-\b
-Under policy boosted, a real-time segment of a barred process is refused (EPERM), and a thread that the host has raised
-is lowered.  A process counts by the cgroup that it is in when it opens the GPU, or when a rule changes.  A rule
-ends with the host.
+A process counts by the cgroup that it is in when it opens the GPU, or when a rule changes.  A rule ends with the host;
+docs/deploying.md has how a service makes it again.
 
 \b
 Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
 or no such process or rule."""
 )
-@naming
-@click.option("--off", is_flag=True, help="Let them be raised again, if they have the right to it.")
+@click.argument("effect", type=click.Choice(["exempt", "bar"]), metavar="exempt|bar")
+@click.option("--pid", type=Pid(1), metavar="PID", help="A process.")
+@click.option("--name", "comm", help="All processes of that name, later ones too.")
+@click.option("--cgroup", metavar="PATH", help="All processes of a cgroup v2 path and below, later ones too.")
+@click.option("--off", is_flag=True, help="End the rule.")
 @JSON
 @click.pass_obj
-def bar_command(
-    device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
+def rule_command(
+    device: str | None, effect: str, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
 ) -> int:
-    """Bar processes from being raised: policy boosted does not put their threads above other tasks.
+    """Exempt processes from being taken off the GPU, or bar them from being raised on their CPUs.
 
     Processes that start later are under the rule as well; `gpurt status rules` lists the rules.
     """
     rule, what = _named(pid, comm, cgroup, adding=not off)
+    exempt = effect == "exempt"
+    word = "exempt" if exempt else "barred"
     with connect(device) as control:
         if off:
-            _there(control, False, pid, comm, cgroup)
-        control.set_barred(not off, pid=pid, comm=comm, cgroup=cgroup)
-        found = [one for one in control.clients() if one.barred]
-    text = f"{what}: {'no longer barred' if off else 'barred from being raised'}\nbarred clients now: {listed(found)}"
-    render.emit({"barred": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
+            _there(control, exempt, pid, comm, cgroup)
+        (control.set_exempt if exempt else control.set_barred)(not off, pid=pid, comm=comm, cgroup=cgroup)
+        found = [one for one in control.clients() if getattr(one, word)]
+    text = f"{what}: {'no longer ' if off else ''}{word}\n{word} clients now: {listed(found)}"
+    render.emit({word: not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
     return 0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that show what a running host does: status gpus, latency, clients and rules."""
+"""The command that shows what a running host does: status."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,12 +15,14 @@ from gpurt._gpurt import lib
 from gpurt.enums import Begin, Form, Image, Tier
 from gpurt.errors import DeviceError
 from gpurt.text import visible
+from gpurt.types import Document
 from pycontrol.commands.options import GPU, JSON, command
 from pycontrol.link import patched, placed, stuck
 from pycontrol.link.control import (
     HOST_WITHOUT_GPU,
     BusStatus,
     ClientInfo,
+    Control,
     GpuStatus,
     RuleInfo,
     connect,
@@ -35,24 +37,11 @@ from pycontrol.output import render
 from pycontrol.output.render import bound, ms
 
 
-@command(
-    epilog="""\b
-Examples:
-  gpurt status
-  gpurt status gpus --json
-  watch gpurt status                  again and again; gpurt top has the clients
-
-\b
-Exit codes: 0 done; 2 wrong usage; 4 no host."""
-)
-@JSON
-@click.pass_obj
-def gpus_command(device: str | None, as_json: bool) -> int:
-    """Show the GPUs of the host: policy, clients, the process that owns the GPU."""
-    with connect(device) as control:
-        gpus = control.status()
-        found = control.clients() if gpus else []
-        drivers, buses = _patched(control.device), control.buses()
+def _gpus(control: Control, gpu: int | None) -> tuple[Document, str]:
+    """The GPUs: policy, clients, the process that owns the GPU."""
+    gpus = [one for one in control.status() if gpu in (None, one.gpu)]
+    drivers, buses = _patched(control.device), control.buses(gpu)
+    found = control.clients(gpu) if gpus else []
     homes = placed.clients_by_partition(found)
     troubles = [one.trouble for one in drivers if one.trouble]
     troubles += stuck.stuck_lines(gpus, found)
@@ -62,27 +51,13 @@ def gpus_command(device: str | None, as_json: bool) -> int:
         "buses": list(map(documents.bus, buses)), "stuck": stuck.documents(gpus, found),
         "partitions": [{"name": name, "pids": list(there)} for name, there in homes.items()],
     }  # fmt: skip
-    render.emit(data, as_json, text)
-    return 0
+    return data, text
 
 
-@command(
-    epilog="""\b
-Examples:
-  gpurt status latency                measure epsilon on your board
-  gpurt status latency --gpu 1
-
-\b
-Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
-)
-@GPU
-@JSON
-@click.pass_obj
-def latency_command(device: str | None, gpu: int | None, as_json: bool) -> int:
-    """Show how long runlist updates took, by cause: their extremes, and how many took how long."""
-    with connect(device) as control:
-        control.gpus()  # raises DeviceError
-        times = control.latency(gpu)
+def _latency(control: Control, gpu: int | None) -> tuple[Document, str]:
+    """How long runlist updates took, by cause: their extremes, and how many took how long."""
+    control.gpus()  # raises DeviceError
+    times = control.latency(gpu)
     timed = [
         (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
          ms(one.maximum)) for one in times
@@ -95,8 +70,7 @@ def latency_command(device: str | None, gpu: int | None, as_json: bool) -> int:
         raising = raised(times)
         text += f"\nepsilon is at least {bound(update_times(times)[1])} ms plus the context switch"
         text += f", and under policy boosted {bound(raising)} ms more to raise threads" if raising else ""
-    render.emit({"latency": list(map(documents.latency, times))}, as_json, text)
-    return 0
+    return {"latency": list(map(documents.latency, times))}, text
 
 
 def _homes(homes: dict[str, dict[int, str]]) -> list[str]:
@@ -225,58 +199,15 @@ def _bus_lines(buses: list[BusStatus]) -> Iterator[str]:
             )
 
 
-#: How clients may be sorted, by the option's word.
-ORDERS: dict[str, Callable[[ClientInfo], int | str]] = {
-    "pid": lambda one: one.pid, "name": lambda one: one.comm, "priority": lambda one: -one.priority,
-    "owned": lambda one: -one.held_ns, "segments": lambda one: -one.segments, "preempted": lambda one: -one.preemptions,
-}  # fmt: skip
+def _clients(control: Control, gpu: int | None) -> tuple[Document, str]:
+    """The processes that use the GPU through gpurt."""
+    found = control.clients(gpu)
+    return {"clients": list(map(documents.client, found))}, shown.clients_table(found)
 
 
-@command(
-    epilog="""\b
-Examples:
-  gpurt status clients --sort owned
-  gpurt status clients --json
-  watch gpurt status clients          again and again; gpurt top has shares, too
-
-\b
-Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
-)
-@GPU
-@click.option("--sort", "order", type=click.Choice([*ORDERS]), help="By what; a number: the highest first.")
-@JSON
-@click.pass_obj
-def clients_command(device: str | None, gpu: int | None, order: str | None, as_json: bool) -> int:
-    """List the processes that use the GPU through gpurt."""
-    with connect(device) as control:
-        found = control.clients(gpu)
-    if order:
-        found.sort(key=ORDERS[order])
-    render.emit({"clients": list(map(documents.client, found))}, as_json, shown.clients_table(found))
-    return 0
-
-
-
-
-@command(
-    epilog="""\b
-Examples:
-  gpurt status rules
-  gpurt status rules --json
-
-\b
-Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
-)
-@GPU
-@JSON
-@click.pass_obj
-def rules_command(device: str | None, gpu: int | None, as_json: bool) -> int:
-    """List what `gpurt set` has set: budgets of clients, and rules that exempt or bar processes.
-
-    Processes that start later are under the rules as well.  A budget of which no client is under yet is not listed.
-    """
-    with connect(device) as control:
-        found, clients = control.rules(), control.clients(gpu)
+def _rules(control: Control, gpu: int | None) -> tuple[Document, str]:
+    """What `gpurt set` has set: budgets of clients, and rules that exempt or bar processes."""
+    found, clients = control.rules(), control.clients(gpu)
     budgets = [one for one in clients if one.budget_ns]
     lines = [render.table(("effect", "processes", "since"), [_ruled(one) for one in found]) if found else "no rule"]
     for word in ("exempt", "barred"):
@@ -288,8 +219,7 @@ def rules_command(device: str | None, gpu: int | None, as_json: bool) -> int:
                      "on_overrun": one.on_overrun} for one in budgets],
         "clients": [documents.client(one) for one in clients if one.exempt or one.barred or one.budget_ns],
     }  # fmt: skip
-    render.emit(data, as_json, "\n".join(lines))
-    return 0
+    return data, "\n".join(lines)
 
 
 def _ruled(one: RuleInfo) -> tuple[str, str, str]:
@@ -305,3 +235,31 @@ def _processes(one: RuleInfo) -> str:
     if one.comm is not None:
         return f"processes named {one.comm}" if one.comm else "processes of a name that only root is told"
     return f"processes of cgroup {one.cgroup}" if one.cgroup else "processes of a cgroup that only root is told"
+
+
+#: What the command can show, by the argument's word.
+SHOWN = {"gpus": _gpus, "latency": _latency, "clients": _clients, "rules": _rules}
+
+
+@command(
+    epilog="""\b
+Examples:
+  gpurt status                        the GPUs, who owns them, and what goes wrong
+  gpurt status latency                how long runlist updates took: epsilon on your board
+  gpurt status clients --json         the processes that use the GPU through gpurt
+  gpurt status rules                  budgets, and rules that exempt or bar processes, later ones too
+  watch gpurt status clients          again and again; gpurt top has shares, too
+
+\b
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
+)
+@click.argument("what", type=click.Choice([*SHOWN]), default="gpus", metavar=f"[{'|'.join(SHOWN)}]")
+@GPU
+@JSON
+@click.pass_obj
+def status_command(device: str | None, what: str, gpu: int | None, as_json: bool) -> int:
+    """Show the host's GPUs, how long its updates took, its clients, or its rules; the GPUs unless named."""
+    with connect(device) as control:
+        data, text = SHOWN[what](control, gpu)
+    render.emit(data, as_json, text)
+    return 0

@@ -81,13 +81,10 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "set policy": [(["lock-fifo"], 0), (["job", "--notice", "poll", "--poll-period", "2ms"], 0)],
     "set budget": [([ME, "--time", "0ns"], 0), ([ME, "--time", "5ms", "--period", "1s", "--on-overrun", "demote"], 0),
                    ([ME, "--time", "0ns"], 0)],
-    "set exempt": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
-    "set bar": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
+    "set rule": [([effect, *named], 0) for effect in ("exempt", "bar")
+                 for named in (["--pid", ME], ["--pid", ME, "--off"], ["--name", "Xorg"], ["--cgroup", "/"])],
     "set group": [(["llm", ME], 0), (["llm", "--cgroup", "/"], 0)],
-    "status gpus": [([], 0)],
-    "status latency": [([], 0)],
-    "status clients": [([], 0)],
-    "status rules": [([], 0)],
+    "status": [([], 0), (["gpus"], 0), (["latency"], 0), (["clients"], 0), (["rules"], 0)],
     "top": [(["--once", "--interval", "0.1s"], 0)],
     "trace record": [(["-o", "OUT/trace.json", "--duration", "100ms"], 0)],
     "trace plot": [(["TRACE"], 0), (["TRACE", "--kind", "responses", "-o", "OUT/responses.svg"], 0)],
@@ -106,8 +103,8 @@ WRONG: list[tuple[list[str], int]] = [
     (["simulate", "FILE", "--runs", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
     (["set", "budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),
     (["set", "priority", "4", "1", "--json"], 5), (["nope", "--json"], 2),
-    (["set", "slice", ME, "--json"], 4), (["set", "exempt", "--off", "--json"], 2),
-    (["set", "bar", "--off", "--json"], 2),
+    (["set", "slice", ME, "--json"], 4), (["set", "rule", "exempt", "--off", "--json"], 2),
+    (["set", "rule", "--name", "x", "--json"], 2),
     (["set", "group", "llm", "1", "--json"], 5), (["set", "group", "llm", "--json"], 2),
     (["experiment", "run", "nope", "--json"], 2), (["set", "policy", "fair", "--json"], 2),
     (["trace", "plot", "FILE", "--json"], 3),
@@ -205,7 +202,7 @@ def named(words: list[str]) -> str | None:
         if f"{found} {word}".strip() not in known:
             break
         found = f"{found} {word}".strip()
-    return f"{found} gpus" if found == "status" else found or None
+    return found or None
 
 
 def test_the_schema_is_one() -> None:

@@ -298,7 +298,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["set", "budget", "1", "--time", "5ms"], 2, "needs a --period"),
         (["set", "budget", "--time", "5ms", "--period", "1s"], 2, "name a process"),
         (["status", "rules"], 4, "no host"),
-        (["set", "bar", "--pid", "1", "--name", "x"], 2, "exactly one"),
+        (["set", "rule", "bar", "--pid", "1", "--name", "x"], 2, "exactly one"),
         (["set", "priority", "1", "abc"], 4, "no host"),
         (["set", "slice", "abc"], 2, "'abc' is not a valid process id"),
         (["set", "priority", "1", ""], 2, "'' is not a valid process id"),
@@ -306,8 +306,8 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["demo", "--policy", "fair"], 2, "no set-up"),
         (["completion", "tcsh"], 2, "tcsh"),
         (["completion"], 2, "Choose from: bash, zsh, fish"),
-        (["set", "exempt", "camera"], 2, "(camera): name exactly one of --pid"),
-        (["status", "--device", "x"], 2, "before the command: gpurt --device PATH status gpus"),
+        (["set", "rule", "exempt", "camera"], 2, "(camera): name exactly one of --pid"),
+        (["status", "--device", "x"], 2, "before the command: gpurt --device PATH status"),
         (["set", "group", "", "1"], 2, "'' is not 1 to 31 printable"),
         (["run", "--group", "a\x01", "--", "true"], 2, "is not 1 to 31 printable"),
         (["run", "/bin/true"], 2, "gpurt run --auto -- /bin/true"),
@@ -605,7 +605,7 @@ def test_the_installed_command_works(tmp_path: Path) -> None:
 
 
 WORDS = st.sampled_from(
-    ["analyze", "plan", "priorities", "simulate", "trace", "check", "plot", "set", "policy", "budget", "exempt", "bar",
+    ["analyze", "plan", "priorities", "simulate", "trace", "check", "plot", "set", "policy", "budget", "rule", "exempt",
      MINIMAL, CASE_STUDY, "--json", "--test", "gcaps-busy", "--runs", "1", "-1", "", "--explain", "camera",
      "--policy", "segment", "é"]
 )  # fmt: skip

@@ -39,7 +39,7 @@ R = TypeVar("R")
 #: Why a group cannot raise the calling thread, by error number.
 _NOT_KEPT = {
     errno.EPERM: "the thread may not be raised: raise RLIMIT_RTPRIO (ulimit -r) or grant CAP_SYS_NICE, unless the "
-    "administrator has barred it (gpurt set bar), or another process opened this client",
+    "administrator has barred it (gpurt set rule bar), or another process opened this client",
     errno.ERANGE: "the thread needs a SCHED_FIFO or SCHED_RR priority that is not above the normal ones (gpurt status)",
     errno.EBUSY: "it is inside a segment, in another group, or the group is one that does not raise all its threads",
 }

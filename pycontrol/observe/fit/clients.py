@@ -88,7 +88,7 @@ def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
     who = _process(one)
     if one.exempt:
         text = f"{who} is exempt: its work executes beside that of every task, which no bound takes into account"
-        yield Objection(Code.EXEMPT, text, "gpurt set exempt --off undoes that")
+        yield Objection(Code.EXEMPT, text, "gpurt set rule exempt --off undoes that")
     if not tasks and one.priority:
         cure = "add it to the file, or end it" if one.pid else "ask as root"
         text = f"{who} is real time and no task of the file: no bound takes it into account"
@@ -108,7 +108,7 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
         yield Objection(Code.DEMOTED, text, "gpurt set budget gives it more")
     if one.barred and raises and not task.best_effort:
         text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
-        yield Objection(Code.BARRED, text, "gpurt set bar --off undoes that")
+        yield Objection(Code.BARRED, text, "gpurt set rule bar --off undoes that")
     if begun and raises and task.uses_gpu and not task.best_effort:
         form = task.form_in(task.waiting)
         if one.form not in ((form,) if task.waiting.spins else task.waiting.forms):
