@@ -30,15 +30,13 @@ MEASURE = {
     "kernel": CommandEntry("make a kernel of times measured by number of units", "kernel"),
     "code": CommandEntry("check the compiled code of a kernel of gpurt_sm.h", "code"),
     "latency": CommandEntry("measure how late threads wake on this machine", "latency"),
-    "energy": CommandEntry("measure the energy that a program needs", "measure_energy"),
-    "sensors": CommandEntry("list the sensors of power and energy", "measure_energy"),
+    "energy": CommandEntry("list sensors; measure the energy of a program", "measure_energy"),
     "powers": CommandEntry("fit a GPU's powers to measurements", "powers"),
     "board": CommandEntry("find out what a driver does on this board", "board"),
 }
 MASKS = {
     "divide": CommandEntry("divide a GPU into masks that waste no unit", "masks"),
-    "lint": CommandEntry("check masks before they are used", "masks"),
-    "show": CommandEntry("show which units a mask enables", "masks"),
+    "check": CommandEntry("show what masks enable, and what is wrong", "masks"),
 }
 ENERGY = {
     "simulate": CommandEntry("run the jobs on spatial virtual GPUs", "energy"),
@@ -73,12 +71,9 @@ SET = {
     "slice": CommandEntry("set time slices of any process on a Tegra", "slice"),
 }
 EXPERIMENT = {
-    "list": CommandEntry("list the experiments", "experiment"),
-    "run": CommandEntry("repeat published experiments", "experiment"),
+    "run": CommandEntry("list published experiments, repeat them", "experiment"),
     "bounds": CommandEntry("bound a file's tasks by papers' tests", "experiment_bounds"),
     "attack": CommandEntry("search for schedules that break a bound", "experiment_attack"),
-    "files": CommandEntry("attack the bounds of random files", "experiment_attack"),
-    "closeness": CommandEntry("compare bounds with exact worst cases", "experiment_attack"),
 }
 #: Heading -> command name -> its entry, in the order in which --help has them.
 GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
@@ -113,7 +108,6 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "experiment": CommandEntry("repeat published experiments, attack the bounds", parts=EXPERIMENT),
     },
     "": {
-        "schema": CommandEntry("print the JSON Schema of taskset files", "system", hidden=True),
         "help": CommandEntry("say what a command, a key of a file or an exit code is", "system", hidden=True),
         "completion": CommandEntry("print the completion script of a shell", "system", hidden=True),
     },
@@ -123,7 +117,7 @@ COMMANDS: Mapping[str, CommandEntry] = {name: entry for group in GROUPS.values()
 
 
 def paths(entries: Mapping[str, CommandEntry] = COMMANDS, before: str = "") -> Iterator[tuple[str, CommandEntry]]:
-    """Each command with its groups before it, such as "plan masks show"; groups come before their parts."""
+    """Each command with its groups before it, such as "plan masks check"; groups come before their parts."""
     for name, entry in entries.items():
         yield before + name, entry
         yield from paths(entry.parts, f"{before}{name} ")

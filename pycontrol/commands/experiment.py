@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that repeat published experiments: experiment list and experiment run."""
+"""The command that repeats published experiments: experiment run."""
 
 from __future__ import annotations
 
@@ -39,28 +39,19 @@ class ExperimentName(Given):
         return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
 
-@command(
-    epilog="""\b
-Examples:
-  gpurt experiment list
-
-\b
-Exit codes: 0 done; 2 wrong usage."""
-)
-@JSON
-def list_command(as_json: bool) -> int:
-    """List the experiments, with the figures that they repeat."""
+def _list(as_json: bool) -> None:
+    """Prints the experiments, with the figures that they repeat."""
     known: list[Any] = [*EXPERIMENTS.values(), *ENERGY.values(), *STUDIES.values()]
     data = [{"name": one.name, "source": one.source, "title": one.title, "points": one.size} for one in known]
     rows = [(one.name, one.source, one.title, str(one.size)) for one in known]
     render.emit({"experiments": data}, as_json, render.table(("name", "figure", "what", "points"), rows))
-    return 0
 
 
 @command(
     computes=True,
     epilog="""\b
 Examples:
+  gpurt experiment run                                the experiments that there are
   gpurt experiment run gcaps-fig8b --tasksets 100
   gpurt experiment run gcaps-fig8b --set cpus=8 --set epsilon=0.5ms --set period=10ms..100ms
   gpurt experiment run 'thesis-*' --tasksets 20
@@ -71,7 +62,7 @@ Examples:
 \b
 Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted.""",
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=ExperimentName())
+@click.argument("names", metavar="[NAME]...", nargs=-1, type=ExperimentName())
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
               help="Number of tasksets at each point; otterness: of kernels.  [default: 1000; 200 of energy]")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
@@ -91,7 +82,10 @@ def run_command(
     names: tuple[str, ...], tasksets: int | None, changes: tuple[str, ...], profiles: Path | None, seed: int, jobs: int,
     method: str, output: Path, form: str, as_json: bool,
 ) -> int:  # fmt: skip
-    """Repeat published experiments, on random tasksets or in simulation."""
+    """Repeat published experiments, on random tasksets or in simulation; without a name, list them."""
+    if not names:
+        _list(as_json)
+        return 0
     known: dict[str, object] = {**EXPERIMENTS, **ENERGY, **STUDIES}
     names = tuple(dict.fromkeys(one for name in names for one in _named(name, known)))
     known |= _changed(names, changes)

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that attack bounds, and compare them with exact worst cases: experiment attack, files and closeness."""
+"""The command that attacks bounds, and compares them with exact worst cases: experiment attack."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -29,13 +28,6 @@ from pycontrol.commands.experiment_options import AnyTestName
 from pycontrol.commands.options import FOLDER, JSON, command
 from pycontrol.output import render
 
-NAMES = click.argument("names", metavar="[TEST]...", nargs=-1, type=AnyTestName())
-TASKSETS = click.option("--tasksets", type=click.IntRange(1, 10**7), default=Settings.tasksets, show_default=True,
-                        help="Number of tasksets for each test.")  # fmt: skip
-SEED = click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
-JOBS = click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
-                    help="Number of processes.")  # fmt: skip
-
 #: Optional features of tasksets: the field of a test that supports each, and a description.
 KINDS = {
     "threads": ("threads", "threads that serve several tasks"),
@@ -46,12 +38,8 @@ KINDS = {
     "chains": ("", "chains of tasks"),
 }
 
-
-def _with(*kinds: str) -> Callable[[Any], Any]:
-    """The option that says what tasksets have besides."""
-    told = ", ".join(f"{KINDS[kind][1]} ({kind})" for kind in kinds)
-    return click.option("--with", "kinds", multiple=True, type=click.Choice(kinds), metavar="KIND",
-                        help=f"Tasksets with {told}; of tests that bound those; may be repeated.")  # fmt: skip
+#: Those of tiny tasksets of which every schedule is looked at.
+EXACT_KINDS = ("threads", "pending", "chains", "workers")
 
 
 @command(
@@ -60,27 +48,47 @@ def _with(*kinds: str) -> Callable[[Any], Any]:
 Examples:
   gpurt experiment attack                        of every test
   gpurt experiment attack gcaps-busy --tasksets 100000
+  gpurt experiment attack boosted-suspend --by exact --with chains
+  gpurt experiment attack --by files --tasksets 10000 --seed 41     a part of what docs/soundness.md counts
 
 \b
-Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3 a file cannot be written;
+search: random first releases of random tasksets, then local search (docs/soundness.md).
+exact: every schedule of tiny tasksets, in one process; it also says how close bounds are (docs/closeness.md).
+files: what analyze says of random files with every key: all schedules where they are few, else simulations.
+A taskset or file of which a bound is exceeded is written beside the table.
+
+\b
+Exit codes: 0 done; 1 a bound that is shown as sound was broken; 2 wrong usage; 3 a file cannot be written;
 130 interrupted.""",
 )
-@NAMES
-@TASKSETS
-@SEED
-@JOBS
+@click.argument("names", metavar="[TEST]...", nargs=-1, type=AnyTestName())
+@click.option("--by", "way", type=click.Choice(["search", "exact", "files"]), default="search", show_default=True,
+              help="Which schedules are looked at, and of what.")  # fmt: skip
+@click.option("--tasksets", type=click.IntRange(1, 10**7), default=Settings.tasksets, show_default=True,
+              help="Number of tasksets for each test, or of files.")  # fmt: skip
+@click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
+              help="Number of processes.")  # fmt: skip
 @click.option("--runs", default=20, show_default=True, type=click.IntRange(1, 10**6),
-              help="Number of random first releases to start from.")  # fmt: skip
+              help="search: number of random first releases to start from.")  # fmt: skip
 @click.option("--steps", default=40, show_default=True, type=click.IntRange(0, 10**6),
-              help="Number of steps of local search after that.")  # fmt: skip
-@_with(*KINDS)
+              help="search: number of steps of local search after that.")  # fmt: skip
+@click.option("--with", "kinds", multiple=True, type=click.Choice([*KINDS]), metavar="KIND",
+              help="Tasksets with " + ", ".join(f"{what} ({kind})" for kind, (_, what) in KINDS.items())
+              + "; of tests that bound those; may be repeated.")  # fmt: skip
 @FOLDER
 @JSON
 def attack_command(
-    names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, kinds: tuple[str, ...],
-    output: Path, as_json: bool,
+    names: tuple[str, ...], way: str, tasksets: int, seed: int, jobs: int, runs: int, steps: int,
+    kinds: tuple[str, ...], output: Path, as_json: bool,
 ) -> int:  # fmt: skip
-    """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
+    """Search for schedules that break a bound."""
+    if way == "files":
+        if names or kinds:
+            raise UsageError("--by files attacks what analyze says: it goes with no TEST, and with no --with")
+        return _attack_files(tasksets, seed, jobs, output, as_json)
+    if way == "exact":
+        return _exact(names, tasksets, seed, kinds, output, as_json)
     if "workers" in kinds and not set(kinds) <= {"workers", "chains"}:
         raise UsageError("--with workers goes with no other kind of tasks than chains: no bound is for both")
     tests = _tests(names, list(registry.TESTS.values()), kinds)
@@ -153,27 +161,8 @@ def _saved(texts: Mapping[Path, str]) -> list[Path]:
     return list(texts)
 
 
-@command(
-    computes=True,
-    epilog="""\b
-Examples:
-  gpurt experiment files                             a thousand files
-  gpurt experiment files --files 10000 --seed 41     a part of what docs/soundness.md counts
-
-\b
-Exit codes: 0 done; 1 a bound was exceeded; 2 wrong usage; 3 a file cannot be written; 130 interrupted.""",
-)
-@click.option("--files", "count", type=click.IntRange(1, 10**7), default=1000, show_default=True,
-              help="Number of files.")  # fmt: skip
-@SEED
-@JOBS
-@FOLDER
-@JSON
-def files_command(count: int, seed: int, jobs: int, output: Path, as_json: bool) -> int:
-    """Attack what analyze says of random files with every key: all schedules where they are few, else simulations.
-
-    A file of which a bound is exceeded is written beside the table (docs/soundness.md).
-    """
+def _attack_files(count: int, seed: int, jobs: int, output: Path, as_json: bool) -> int:
+    """Attacks what analyze says of random files, and prints that.  Returns the exit code."""
     make_folder(output)
     check_writable(output / "files.md")
     with render.progress(count, "files") as bar:
@@ -185,32 +174,12 @@ def files_command(count: int, seed: int, jobs: int, output: Path, as_json: bool)
     return 1 if found.broken else 0
 
 
-@command(
-    computes=True,
-    epilog="""\b
-Examples:
-  gpurt experiment closeness boosted-suspend
-  gpurt experiment closeness boosted-suspend --with pending      several jobs of a task pending
-  gpurt experiment closeness boosted-suspend --with chains       reactions and ages of chains
-  gpurt experiment closeness boosted-suspend --with workers      workers of tasks, also under a hold
-
-\b
-Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage; 3 a file cannot be written;
-130 interrupted.""",
-)
-@NAMES
-@TASKSETS
-@SEED
-@_with("threads", "pending", "chains", "workers")
-@FOLDER
-@JSON
-def closeness_command(
+def _exact(
     names: tuple[str, ...], tasksets: int, seed: int, kinds: tuple[str, ...], output: Path, as_json: bool
 ) -> int:  # fmt: skip
-    """Compare the bounds of tests, of all sound ones unless named, with exact worst cases of tiny tasksets.
-
-    A taskset in which a schedule exceeds a bound is written beside the table (docs/closeness.md).
-    """
+    """Compares the bounds of tests, of all sound ones unless named, with exact worst cases.  Returns the exit code."""
+    if other := set(kinds) - set(EXACT_KINDS):
+        raise UsageError(f"--by exact does not go with --with {min(other)}")
     if {"threads", "pending"} <= set(kinds):
         raise UsageError("--with threads and --with pending exclude each other: no bound is for both")
     if "workers" in kinds and len(set(kinds)) > 1:

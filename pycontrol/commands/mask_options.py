@@ -65,41 +65,37 @@ def target_options(command: Command) -> Command:
     for option in (
         click.option("--linux", "kernel", metavar="RELEASE",
                      help="Map bits as this release of Linux does, such as 6.1; "
-                     "unless given, this machine's, or with --chip or --topology 6.12."),
+                     "unless given, this machine's, or with --chip 6.12."),
         click.option("--gpu", type=click.IntRange(0, 255), metavar="NUMBER",
                      help="Which GPU of the machine or topology; needed where there are several."),
-        click.option("--topology", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
-                     help="A copy of /sys/class/kfd/kfd/topology that stands for the machine."),
-        click.option("--chip", metavar="NAME", help="A chip by name, such as radeon-vii, instead of the machine's."),
+        click.option("--chip", metavar="NAME|DIRECTORY",
+                     help="A chip by name, such as radeon-vii, instead of the machine's; or a machine's copy of "
+                          "/sys/class/kfd/kfd/topology."),
     ):  # fmt: skip
         command = option(command)
     return command
 
 
-def target(chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None) -> Target:
+def target(chip: str | None, gpu: int | None, kernel: str | None) -> Target:
     """The GPU that the options name.
 
     Raises:
-        UsageError: no such chip or GPU, several GPUs and no number, options that exclude each other.
+        UsageError: no such chip or GPU, several GPUs and no number.
         DeviceError: this machine has no AMD GPU.
         FileError: the topology is not what KFD writes.
     """
-    if chip and topology:
-        raise UsageError("--chip excludes --topology")
     try:
-        default = LATEST if chip or topology else parse_release(os.uname().release)
-        release = parse_release(kernel) if kernel else default
+        release = parse_release(kernel) if kernel else LATEST if chip else parse_release(os.uname().release)
     except ValueError as error:
         raise UsageError(f"--linux: {error}") from None
-    found, number, limits = (_chip(chip), gpu or 0, UNLIMITED) if chip else _machine(topology, gpu)
+    if chip in CHIPS:
+        found, number, limits = CHIPS[chip], gpu or 0, UNLIMITED
+    elif chip is None or os.path.isdir(chip):
+        found, number, limits = _machine(Path(chip) if chip else None, gpu)
+    else:
+        raise UsageError(f"--chip: {chip[:40]!r} is no directory and no chip; there are {', '.join(CHIPS)}")
     notes = (f"{found.assumed}",) if found.assumed else ()
     return Target(found, number, release, limits, notes)
-
-
-def _chip(name: str) -> Topology:
-    if name not in CHIPS:
-        raise UsageError(f"--chip: no chip is called {name[:40]!r}; there are {', '.join(CHIPS)}")
-    return CHIPS[name]
 
 
 def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int, RocrLimits]:

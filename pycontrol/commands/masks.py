@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands for masks of AMD's compute units: plan masks divide, lint and show."""
+"""The commands for masks of AMD's compute units: plan masks divide and check."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from pathlib import Path
 
 import click
 
@@ -13,7 +11,7 @@ from analysis.masks import lint as rules
 from analysis.masks import planner
 from analysis.masks.effect import effect
 from analysis.masks.hsa_text import write_masks
-from analysis.masks.lint import Masked, MaskFinding, hangs
+from analysis.masks.lint import Masked
 from analysis.masks.mapping import registers, words
 from analysis.masks.planner import Part, Plan, Want
 from gpurt.errors import UsageError
@@ -41,11 +39,11 @@ GPU."""
 @target_options
 @JSON
 def divide_command(
-    sizes: tuple[str, ...], apart: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None,
-    kernel: str | None, as_json: bool,
+    sizes: tuple[str, ...], apart: tuple[str, ...], chip: str | None, gpu: int | None, kernel: str | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Divide a GPU into disjoint masks that waste no compute unit, or name the nearest sizes that can be had."""
-    where = target(chip, topology, gpu, kernel)
+    where = target(chip, gpu, kernel)
     wants = _wants(sizes, apart)
     _refuse_release(where)
     render.note(*where.notes, as_json=as_json)
@@ -121,9 +119,9 @@ def _planned(found: Plan, where: Target) -> str:
     computes=True,
     epilog="""\b
 Examples:
-  gpurt plan masks lint --chip radeon-vii 0xd55555555555555
-  gpurt plan masks lint --chip radeon-vii a=0xffff b=0xff --threads a=1024 --threads b=256
-  gpurt plan masks lint --chip mi50 --hsa '0:0xff; 1:0-7,32-39'
+  gpurt plan masks check --chip mi300x all
+  gpurt plan masks check --chip radeon-vii a=0xffff b=0xff --threads a=1024 --threads b=256
+  gpurt plan masks check --chip mi50 --hsa '0:0xff; 1:0-7,32-39'
 
 \b
 Exit codes: 0 no errors (warnings are possible); 1 an error; 2 wrong usage; 3 the topology is wrong; 4 this machine has
@@ -138,14 +136,15 @@ no AMD GPU."""
               help="HSA queues of that partition, 1 unless given; for rule W4.")  # fmt: skip
 @target_options
 @JSON
-def lint_command(
+def check_command(
     masks: tuple[str, ...], texts: tuple[str, ...], threads: tuple[str, ...], queues: tuple[str, ...], chip: str | None,
-    topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
+    gpu: int | None, kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Say what is wrong with masks: errors that hang or slow down a program, and warnings."""
-    if not masks and not texts:
-        raise UsageError("name a mask, or a text with --hsa")
-    where = target(chip, topology, gpu, kernel)
+    """Show a GPU's shader engines, which of their compute units masks enable, and what is wrong with masks.
+
+    Errors hang or slow down a program; docs/cu-masks.md has the rules.
+    """
+    where = target(chip, gpu, kernel)
     sizes, counts = _numbers(threads, "--threads"), _numbers(queues, "--queues")
     given = [
         Masked(name, mask_of(text, name, where.topology), counts.pop(name, 1), sizes.pop(name, None), text)
@@ -164,21 +163,25 @@ def lint_command(
         given += [Masked(f"hsa{number}", bits)] if bits is not None else []
     findings = sorted(findings + rules.lint(given, where.topology, where.release), key=lambda one: one.rule)
     clean = not any(one.error for one in findings)
-    partitions = [{"name": one.name, **_mask_data(one.mask, where)} for one in given]
-    data = {**where.data, "clean": clean, "findings": _listed(findings), "partitions": partitions}
-    lines = _lines(findings, where) or ["nothing found"]
-    render.emit(data, as_json, "\n".join([where.line, *lines]))
+    shown = [{"name": one.name, **_mask_data(one.mask, where)} for one in given]
+    listed = [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
+              for one in findings]  # fmt: skip
+    render.note(*where.notes, as_json=as_json)
+    lines = [where.line]
+    if shown:
+        rows = [(one["name"], str(sum(map(sum, one["counts"]))), str(one["effective"]), str(one["best"]), _engines(one),
+                 one["mask"]) for one in shown]  # fmt: skip
+        lines.append(render.table(("name", "CUs", "effective", "best", "on engines", "mask"), rows))
+    for one in shown:
+        words = [" ".join(xcc) for xcc in one["registers"]]
+        told = words[0] if len(set(words)) == 1 else "; ".join(words)
+        lines.append(f"{one['name']}: registers SE0.. {told}; HSA_CU_MASK={one['hsa_cu_mask'] or 'cannot say this'}")
+    for one in findings:
+        kind, what = "ERROR" if one.error else "warn ", ", ".join(one.names) or where.topology.name
+        lines.append(f"{one.rule} {kind} {what}: {one.text}")
+    lines += [] if findings else ["nothing found"]
+    render.emit({**where.data, "clean": clean, "findings": listed, "partitions": shown}, as_json, "\n".join(lines))
     return 0 if clean else 1
-
-
-def _listed(findings: Iterable[MaskFinding]) -> list[Document]:
-    return [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
-            for one in findings]  # fmt: skip
-
-
-def _lines(findings: Iterable[MaskFinding], where: Target) -> list[str]:
-    return [f"{one.rule} {'ERROR' if one.error else 'warn '} {', '.join(one.names) or where.topology.name}: {one.text}"
-            for one in findings]  # fmt: skip
 
 
 def _numbers(texts: tuple[str, ...], option: str) -> dict[str, int]:
@@ -190,44 +193,6 @@ def _numbers(texts: tuple[str, ...], option: str) -> dict[str, int]:
             raise UsageError(f"{option}: expected NAME=NUMBER, once for a name, got {text[:40]!r}")
         found[name] = int(number)
     return found
-
-
-@command(
-    computes=True,
-    epilog="""\b
-Examples:
-  gpurt plan masks show --chip gfx1030 0xff
-  gpurt plan masks show --chip mi300x all --json
-
-\b
-Exit codes: 0 done; 1 a mask can hang a queue (E1, E2, E5 or E7 of lint); 2 wrong usage; 3 the topology is wrong; 4 this
-machine has no AMD GPU."""
-)
-@click.argument("masks", nargs=-1, metavar="[NAME=]MASK...")
-@target_options
-@JSON
-def show_command(
-    masks: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool
-) -> int:  # fmt: skip
-    """Show a GPU's shader engines, and which of their compute units masks enable."""
-    where = target(chip, topology, gpu, kernel)
-    given = [(name, mask_of(text, name, where.topology)) for name, text in named_masks(masks, "MASK", "mask")]
-    shown = [{"name": name, **_mask_data(bits, where)} for name, bits in given]
-    render.note(*where.notes, as_json=as_json)
-    lines = [where.line]
-    if shown:
-        rows = [(one["name"], str(sum(map(sum, one["counts"]))), str(one["effective"]), str(one["best"]), _engines(one),
-                 one["mask"]) for one in shown]  # fmt: skip
-        lines.append(render.table(("name", "CUs", "effective", "best", "on engines", "mask"), rows))
-    for one in shown:
-        words = [" ".join(xcc) for xcc in one["registers"]]
-        listed = words[0] if len(set(words)) == 1 else "; ".join(words)
-        lines.append(f"{one['name']}: registers SE0.. {listed}; HSA_CU_MASK={one['hsa_cu_mask'] or 'cannot say this'}")
-    found = [one for name, bits in given for one in hangs(Masked(name, bits), where.topology, where.release)]
-    findings = list(dict.fromkeys(found))  # rule E5 is none of a mask's
-    data = {**where.data, "findings": _listed(findings), "partitions": shown}
-    render.emit(data, as_json, "\n".join(lines + _lines(findings, where)))
-    return 1 if findings else 0
 
 
 def _engines(shown: Document) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that read sensors of power and energy: measure energy and measure sensors."""
+"""The command that reads sensors of power and energy: measure energy."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ SETTLES = 2 * 10**9
     context_settings={"allow_interspersed_args": False},
     epilog="""\b
 Examples:
+  gpurt measure energy --at-least 2s                             the sensors here, and how often each one changes
   gpurt measure energy -- ./detector --frames 1000
   gpurt measure energy --kernel mmul --units 1,2,4,8 --rounds 3 -o powers.csv -- ./mmul {units} 20
   gpurt measure energy --rounds 3 -o powers.csv -- sleep 20      the idle GPU
@@ -42,11 +43,11 @@ stdout goes to stderr.  Several kernels (--kernel more than once) and numbers of
 chance; {kernel} and {units} in the program's arguments say which.
 
 \b
-Exit codes: 0 measured; 1 the sensor does not resolve it, is stale, or is constant; 2 wrong usage; 3 a file cannot be
-written; 6 there is no such sensor, it failed meanwhile, or the program failed; 130 Ctrl-C, SIGTERM or
-SIGHUP.""",
+Exit codes: 0 measured, or a sensor can be read; 1 the sensor does not resolve it, is stale, or is constant, or none can
+be read; 2 wrong usage; 3 a file cannot be written; 6 there is no such sensor, it failed meanwhile, or the program
+failed; 130 Ctrl-C, SIGTERM or SIGHUP.""",
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--sensor", "names", multiple=True, metavar="NAME",
               help="The sensor, and others to read beside it; unless given, the best one of the only GPU.")  # fmt: skip
 @click.option("--rounds", default=1, show_default=True, type=click.IntRange(1, 10**6), help="How often to measure.")
@@ -71,10 +72,12 @@ def energy_command(
     most: int, interval: int, kernels: tuple[str, ...], units: str | None, gpu: str | None, clock: str | None,
     output: Path | None, samples: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Run a program, and say what energy the GPU needs meanwhile.
+    """Run a program, and say what energy the GPU needs meanwhile; without one, list the sensors.
 
     A sensor that vanishes, Ctrl-C, SIGTERM and SIGHUP end the measurement; what was measured is printed and in files.
     """
+    if not command:
+        return _list(least or 0, as_json)
     label, plan = _label(gpu, clock), turns(command, kernels, units, rounds)
     if interval <= 0:
         raise UsageError("--interval: must be longer than 0")
@@ -187,20 +190,11 @@ def _text(
     return "\n".join(lines)
 
 
-@command(
-    epilog="""\b
-Examples:
-  gpurt measure sensors
-  gpurt measure sensors --duration 2s      also say how often each one changes
+def _list(watch: int, as_json: bool) -> int:
+    """Prints the sensors, what they say, how often they change in ``watch`` ns, and why others are absent.
 
-\b
-Exit codes: 0 a sensor can be read; 1 none can; 2 wrong usage."""
-)
-@click.option("--duration", "watch", metavar="TIME", type=Time(), default="0s", show_default=True,
-              help="Read them for so long, and say which ones change.")  # fmt: skip
-@JSON
-def sensors_command(watch: int, as_json: bool) -> int:
-    """List the sensors of power and energy, and why others are absent."""
+    Returns the exit code.
+    """
     found, absent = find.every()
     rows = _watched(found, watch)
     still = f"did not change in {watch / 1e9:g} s: is it stuck?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands about the machine, the shell and the editor: doctor, completion, schema."""
+"""The commands about the machine, the shell and the words of files and commands: doctor, completion, help."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ Examples:
   gpurt help epsilon
   gpurt help keys
   gpurt help exit codes
+  gpurt help schema > FILE         the JSON Schema of taskset files, for editors
 
 \b
 Exit codes: 0 done; 2 there is no such word."""
@@ -84,6 +85,9 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> int:
     if "-".join(words) == "exit-codes":
         render.say(render.table(("code", "meaning"), [(str(code), text) for code, text in EXIT_CODES.items()]))
         return 0
+    if text == "schema":
+        click.echo(in_lines(json_schema()))
+        return 0
     known = dict(keys())
     found = list(known) if text == "keys" else [
         one for one in known if one == text or one.startswith(f"{text}.") or one.rpartition(".")[2] == text
@@ -95,12 +99,4 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> int:
         hint = foreign(text, "", leaves) or usual
         raise UsageError(f"no command and no key of taskset files is called {text!r}{hint}")
     render.say("\n".join(f"{one}: {known[one]}" for one in found))
-    return 0
-
-
-@command(computes=True,
-         epilog="\b\nExamples:\n  gpurt schema > FILE\n\n\b\nExit codes: 0 done; 2 wrong usage.")  # fmt: skip
-def schema_command() -> int:
-    """Print the JSON Schema of taskset files."""
-    click.echo(in_lines(json_schema()))
     return 0

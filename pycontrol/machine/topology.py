@@ -81,7 +81,7 @@ def gpus(root: Path | None = None, call: Call = ioctl) -> list[KfdGpu]:
             where = filename(error.filename or folder)
             raise FileError(f"{where}: {error.strerror}; KFD's topology is incomplete") from None
     if not found and root is None:
-        raise DeviceError(f"no AMD GPU is in {SYSFS}; name a chip with --chip, or a copy of a topology with --topology")
+        raise DeviceError(f"no AMD GPU is in {SYSFS}; name a chip, or a copy of a topology, with --chip")
     if not found:
         raise FileError(f"{filename(root)}: has no GPU; name a copy of {SYSFS}")
     return found

@@ -484,12 +484,13 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--runs", "1000000"], "simulate --plot": [GPUS, "--energy"],
         "trace plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
-        "experiment run": ["gcaps-fig8a"], "experiment attack": [], "experiment closeness": [],
-        "experiment files": [],
+        "experiment run": ["gcaps-fig8a"], "experiment attack": [], "experiment attack --by exact": [],
+        "experiment attack --by files": [],
         "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split(" --")[0] for key in needed}
-    for name, option in writers():
+    ways = [("experiment attack --by exact", "--output"), ("experiment attack --by files", "--output")]
+    for name, option in [*writers(), *ways]:
         code, out, err = gpurt(*name.split(), option, nowhere, *needed.get(f"{name} {option}", needed[name]))
         assert (code, out) == (3, ""), (name, err)
         assert err.startswith(f"gpurt: {nowhere}: ")

@@ -27,12 +27,12 @@ CASE_STUDY = str(ROOT / "examples/case-study.toml")
 TWO = str(ROOT / "examples/two-programs.toml")
 
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
-WITHOUT = {"schema", "help", "completion", "emulate", "serve"}
+WITHOUT = {"help", "completion", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
 #: tests/unit/test_latency.py; tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py;
 #: tests/sm/test_measure.py.
 ELSEWHERE = ("measure latency", "set slice", "plan energy", "measure board", "watch", "measure energy",
-             "measure sensors", "measure powers", "measure kernels")  # fmt: skip
+             "measure powers", "measure kernels")  # fmt: skip
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -63,14 +63,13 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "report": [(["FILE", "--trace", "TRACE", "--elsewhere", "-o", "OUT.html"], 0), (["LATE", "-o", "OUT.html"], 1),
                (["NOTHING", "--elsewhere", "-o", "OUT.html"], 1), (["COUPLED", "--elsewhere", "-o", "OUT.html"], 0)],
     "trace check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 1)],
-    "experiment list": [([], 0)],
-    "experiment run": [(["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
+    "experiment run": [([], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
                        (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
                        (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0)],
     "experiment bounds": [(["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0), (["LATE"], 1)],
-    "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
-    "experiment files": [(["--files", "3", "--jobs", "1", "-o", "OUT"], 0)],
-    "experiment closeness": [(["gcaps-suspend", "--tasksets", "1", "-o", "OUT"], 0)],
+    "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0),
+                          (["--by", "files", "--tasksets", "3", "--jobs", "1", "-o", "OUT"], 0),
+                          (["gcaps-suspend", "--by", "exact", "--tasksets", "1", "-o", "OUT"], 0)],
     "measure kernel": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
     "measure code": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],
     "attack": [(["TINY"], 0)],
@@ -92,8 +91,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "demo": [(["--policy", "segment-suspend", "--duration", "0.3s", "-o", "OUT/demo"], 0)],
     "doctor": [([], 0)],
     "plan masks divide": [([*VII, "a=40", "20"], 0), ([*VII, "31", "29"], 1)],
-    "plan masks show": [([*VII], 0), ([*VII, "0"], 1)],
-    "plan masks lint": [([*VII, "all"], 0), ([*VII, "1", "1", "--hsa", "0:0"], 1)],
+    "plan masks check": [([*VII], 0), ([*VII, "all"], 0), ([*VII, "1", "1", "--hsa", "0:0"], 1)],
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [
@@ -112,7 +110,7 @@ WRONG: list[tuple[list[str], int]] = [
     (["demo", "--policy", "fair", "--json"], 2), (["trace", "plot", "FILE", "-o", "x.gif", "--json"], 2),
     (["plan", "priorities", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
     (["plan", "masks", "divide", *VII, "0", "--json"], 2),
-    (["plan", "masks", "nope", "--json"], 2), (["plan", "masks", "show", "--topology", "/nonexistent", "--json"], 3),
+    (["plan", "masks", "nope", "--json"], 2), (["plan", "masks", "check", "--chip", "/nonexistent", "--json"], 2),
     (["measure", "board", "--json"], 2), (["measure", "board", "--driver", "--json"], 4),
 ]  # fmt: skip
 
@@ -196,7 +194,7 @@ def document(text: str, command: str | None) -> dict[str, Any]:
 
 
 def named(words: list[str]) -> str | None:
-    """The command that a command line calls, with its groups: "plan masks show"."""
+    """The command that a command line calls, with its groups: "plan masks check"."""
     known, found = dict(paths()), ""
     for word in words[2:] if words[0] == "--device" else words:
         if f"{found} {word}".strip() not in known:

@@ -131,7 +131,7 @@ def test_the_preload_library_reads_masks_alike(text: str, preload: Path) -> None
 def test_what_can_hang_a_queue_is_not_given_to_the_driver(
     text: str, chip: Topology, release: str, why: str, preload: Path
 ) -> None:
-    """As `gpurt plan masks lint` finds E1, E2, E5 and an XCC without CUs, so the preload library sets no such mask."""
+    """As `gpurt plan masks check` finds E1, E2, E5 and an XCC without CUs, so the preload library sets no such mask."""
     told, said = confined(preload, text, chip, release)
     assert (told == []) == bool(why)
     assert why in said

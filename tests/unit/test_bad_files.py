@@ -55,7 +55,7 @@ def option(name: str, flag: str) -> bool:
 
 
 #: Groups that have tests of their own: test_cli_energy.py, test_cli_energy_fit.py, test_cli_mask.py.
-APART = ("plan energy", "plan masks", "measure energy", "measure sensors", "measure powers",
+APART = ("plan energy", "plan masks", "measure energy", "measure powers",
          "measure kernels")  # fmt: skip
 COMMANDS = [name for name in cli.LEAVES if not name.startswith(APART)]
 READERS = [Reader(name, argument) for name in COMMANDS for argument in arguments(name)]

@@ -581,7 +581,7 @@ def test_doctor_leaves_the_highest_priority_to_the_module(monkeypatch: pytest.Mo
 
 
 def test_schema_and_completion(gpurt: Gpurt) -> None:
-    assert json.loads(gpurt("schema")[1])["title"] == "gpurt taskset"
+    assert json.loads(gpurt("help", "schema")[1])["title"] == "gpurt taskset"
     for shell in ("bash", "zsh", "fish"):
         assert "_GPURT_COMPLETE" in gpurt("completion", shell)[1]
 

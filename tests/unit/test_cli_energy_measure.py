@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt measure energy` and `sensors`: programs are measured on fake sensors that live, vanish, stall and wrap."""
+"""`gpurt measure energy`: programs are measured on fake sensors that live, vanish, stall and wrap."""
 
 from __future__ import annotations
 
@@ -339,26 +339,26 @@ def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> N
 def test_sensors_are_listed_with_reasons(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     fake.fake_has(0, 1, 1, 0)
     trees.rapl(tmp_path / "sys", energy=123_456)
-    code, text, err = run("sensors", "--duration", "500ms")
+    code, text, err = run("energy", "--at-least", "500ms")
     assert code == 0
     assert "nvml:0:power" in text
     assert "NVML says: Not Supported" in text
     assert "note: nvml:0:power: did not change in 0.5 s: is it stuck?" in err
-    found = document(run("sensors", "--duration", "500ms", "--json")[1], "sensors")
+    found = document(run("energy", "--at-least", "500ms", "--json")[1], "energy")
     by_name = {one["name"]: one for one in found["sensors"]}
     assert by_name["nvml:0:energy"]["changes"] > 0
     assert by_name["nvml:0:power"]["changes"] == by_name["rapl:0"]["changes"] == 0
     assert (by_name["rapl:0"]["energy_uj"], by_name["rapl:0"]["power_uw"]) == (123_456, None)
     assert by_name["rapl:0"]["wrap_uj"] == 262_143_328_850
     assert {one["name"] for one in found["absent"]} == {"nvml:0:instant", "nvml:0:average"}
-    assert document(run("sensors", "--json")[1], "sensors")["sensors"][0]["changes"] is None
+    assert document(run("energy", "--json")[1], "energy")["sensors"][0]["changes"] is None
 
 
 def test_no_sensor_is_the_answer_no(run: Gpurt, root: Path) -> None:
-    code, text, _ = run("sensors")
+    code, text, _ = run("energy")
     assert code == 1
     assert "there is no sensor that can be read" in text
-    assert document(run("sensors", "--json")[1], "sensors")["sensors"] == []
+    assert document(run("energy", "--json")[1], "energy")["sensors"] == []
     code, text, err = run("energy", "--", "true")
     assert (code, text) == (6, "")
     assert "this machine has no sensor of a GPU; nvml: nvidia-ml-py is not installed" in err
@@ -366,6 +366,6 @@ def test_no_sensor_is_the_answer_no(run: Gpurt, root: Path) -> None:
 
 def test_a_sensor_that_fails_while_it_is_watched_says_why(run: Gpurt, fake: Any) -> None:
     fake.fake_lose_after(0, 4)  # when it is found
-    found = document(run("sensors", "--duration", "20ms", "--json")[1], "sensors")
+    found = document(run("energy", "--at-least", "20ms", "--json")[1], "energy")
     assert len(found["notes"]) == 4
     assert all(note.endswith("NVML says: GPU is lost") for note in found["notes"])

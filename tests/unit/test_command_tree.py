@@ -160,7 +160,7 @@ def test_a_wrong_option_gets_the_one_that_is_meant(gpurt: Gpurt) -> None:
 @pytest.mark.parametrize(
     ("words", "begun", "found"),
     [([], "pl", {"plan"}), (["plan"], "m", {"modes", "masks"}),
-     (["plan", "masks"], "", {"divide", "lint", "show"}),
+     (["plan", "masks"], "", {"divide", "check"}),
      (["set", "policy"], "lock", {"lock-priority", "lock-fifo"}),
      (["margins", "F", "--test"], "gcaps-b", {"gcaps-busy"}),
      (["analyze", str(ROOT / "examples/two-programs.toml"), "--explain"], "", {"detector", "mapper"}),

@@ -42,7 +42,7 @@ def test_commands_ask_the_host() -> None:
     ("words", "cure"),
     [(["emulate"], "--socket PATH"), (["serve", "--quiet"], "--socket PATH"), (["demo"], "gpurt demo --device PATH"),
      (["plan", "partitions", FILE], "leave it out"), (["margins", FILE], "leave it out"),
-     (["plan", "masks", "lint", "0xff"], "leave it out")],
+     (["plan", "masks", "check", "0xff"], "leave it out")],
 )  # fmt: skip
 def test_a_device_that_would_do_nothing_is_refused(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, words: list[str | Path], cure: str

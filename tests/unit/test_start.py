@@ -79,7 +79,7 @@ def test_an_import_inside_a_command_is_interrupted_quietly() -> None:
 
 
 def test_the_script_itself_is_interrupted_quietly() -> None:
-    command = [sys.executable, "-c", SCRIPT, str(ROOT / "pycontrol/bin/gpurt"), "schema"]
+    command = [sys.executable, "-c", SCRIPT, str(ROOT / "pycontrol/bin/gpurt"), "help"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
@@ -92,7 +92,7 @@ def test_a_checkout_that_was_moved_says_so_in_one_line() -> None:
         (["-m", "pycontrol"], "gpurt", [ROOT, packages]),
     ):
         done = subprocess.run(
-            [sys.executable, "-S", *start, "schema"], capture_output=True, text=True, check=False, cwd="/",
+            [sys.executable, "-S", *start, "help"], capture_output=True, text=True, check=False, cwd="/",
             env={"PYTHONPATH": os.pathsep.join(map(str, there))},
         )  # fmt: skip
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), done.stderr
@@ -129,7 +129,7 @@ def test_ctrl_c_at_any_instant_gives_no_traceback() -> None:
 def test_a_caller_that_ignores_sigint_is_obeyed() -> None:
     """A shell starts programs in the background with SIGINT ignored."""
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTING, "20", "schema"], capture_output=True, check=False,
+        [sys.executable, "-c", IMPORTING, "20", "help"], capture_output=True, check=False,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")

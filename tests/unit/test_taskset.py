@@ -309,7 +309,7 @@ def test_as_many_tasks_as_a_file_may_have_load(tmp_path: Path) -> None:
 
 def test_schema_in_docs_is_the_one_that_validates() -> None:
     assert json.loads((ROOT / "docs/taskset.schema.json").read_text()) == json_schema(), (
-        "gpurt schema > docs/taskset.schema.json")  # fmt: skip
+        "gpurt help schema > docs/taskset.schema.json")  # fmt: skip
     jsonschema.Draft202012Validator.check_schema(json_schema())
 
 

@@ -89,7 +89,7 @@ static bool maps(const struct kfd_chip *chip)
 }
 
 /*
- * Why a queue with this mask could hang, or NULL.  The reasons are E1, E2, E5 of `gpurt plan masks lint`, and E7 if an
+ * Why a queue with this mask could hang, or NULL.  The reasons are E1, E2, E5 of `gpurt plan masks check`, and E7 if an
  * XCC has no unit.  The test tests/masks/test_driver.py holds this and analysis/masks/lint.py alike.
  */
 static const char *unusable(const struct mask *mask, const struct kfd_chip *chip)

@@ -35,12 +35,12 @@ def chosen_sensors(names: Sequence[str]) -> list[Sensor]:
     sensors, absent = every()
     known = {sensor.about.name: sensor for sensor in sensors}
     if len(known) < len(sensors):
-        raise SensorError("two sensors have the same name; `gpurt measure sensors` lists them")
+        raise SensorError("two sensors have the same name; `gpurt measure energy` lists them")
     if twice := next((name for name in names if list(names).count(name) > 1), None):
         raise UsageError(f"--sensor: {twice!r} stands twice")
     for name in names:
         if name not in known:
-            why = next((f": {one.why}" for one in absent if one.name == name), "; `gpurt measure sensors` lists all")
+            why = next((f": {one.why}" for one in absent if one.name == name), "; `gpurt measure energy` lists all")
             raise SensorError(f"there is no sensor {name!r}{why}")
     return [known[name] for name in names] or [_only(sensors, absent)]
 
