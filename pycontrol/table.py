@@ -40,10 +40,8 @@ MASKS = {
 }
 ENERGY = {
     "simulate": CommandEntry("run the jobs on spatial virtual GPUs", "energy"),
-    "explain": CommandEntry("say which units are best, and why", "energy"),
+    "explain": CommandEntry("say which units are best, and the least energy", "energy_offline"),
     "schedule": CommandEntry("make the cyclic table of periodic tasks", "energy_offline"),
-    "cost": CommandEntry("say what an explicit schedule costs", "energy_offline"),
-    "optimum": CommandEntry("find the least energy of a few jobs", "energy_offline"),
 }
 PLAN = {
     "priorities": CommandEntry("find GPU priorities by Audsley's method", "priorities"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that run jobs in space by their energy: plan energy simulate and explain."""
+"""The command that runs jobs in space by their energy: plan energy simulate."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ from pathlib import Path
 import click
 
 from analysis.energy import compiled, plot
-from analysis.energy.explain import explained_tasks
 from analysis.energy.file import load_system
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.trace import trace_of
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
-from pycontrol.commands.energy_options import (
-    IGNORE_CPU,
-    POLICY,
-    default_policy,
-    one_policy,
-    setups,
-)
+from pycontrol.commands.energy_options import IGNORE_CPU, POLICY, setups
 from pycontrol.commands.options import FILE, JSON, Output, Time, command, files_apart
 from pycontrol.output import energy as data
 from pycontrol.output import render
@@ -100,26 +93,3 @@ def simulate_command(
     }  # fmt: skip
     render.emit(whole, as_json, data.energy_text(found))
     return max(one.exit_code for one in found)
-
-
-@command(
-    computes=True,
-    epilog="""\b
-Examples:
-  gpurt plan energy explain examples/energy/toy.toml
-
-\b
-Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
-)
-@FILE
-@IGNORE_CPU
-@JSON
-def explain_command(file: Path, ignore_cpu: bool, as_json: bool) -> int:
-    """Say how many units and which GPU is best for each task."""
-    loaded = load_system(file, ignore_cpu)
-    setup = one_policy(loaded.system, default_policy(loaded.system))
-    rows = explained_tasks(setup)
-    render.note(*loaded.notes, as_json=as_json)
-    whole = {"file": file, "policy": setup.policy.name, "placements": rows, "notes": loaded.notes}
-    render.emit(whole, as_json, data.explain_text(rows))
-    return 0

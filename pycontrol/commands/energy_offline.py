@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands about energy that need no run: plan energy schedule, cost and optimum."""
+"""The commands about energy that need no run: plan energy schedule and explain."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from analysis.energy import compiled
-from analysis.energy.cost import cost as priced
-from analysis.energy.cost import save_table
+from analysis.energy.explain import explained_tasks
 from analysis.energy.file import load_system
 from analysis.energy.optimum import Optimum, least_energy
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
-from analysis.energy.power import Energy
-from analysis.energy.schedule import NoTableError, faults, make
+from analysis.energy.schedule import NoTableError, faults, make, save_table
+from analysis.model import MS
 from analysis.model.energy import SpatialSystem
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
@@ -25,6 +24,9 @@ from pycontrol.commands.options import FILE, JSON, Output, Time, command, files_
 from pycontrol.output import energy as data
 from pycontrol.output import render
 from pycontrol.output.render import ms
+
+#: States after which the search for the least energy gives up.
+MAX_STATES = 300_000
 
 
 @command(
@@ -89,76 +91,58 @@ def schedule_command(
     computes=True,
     epilog="""\b
 Examples:
-  gpurt plan energy cost system.toml kernels.json
-  gpurt plan energy schedule system.toml -o table.json && gpurt plan energy cost system.toml table.json
+  gpurt plan energy explain examples/energy/toy.toml
+  gpurt plan energy explain examples/energy/example5.toml --until 20ms
 
 \b
-A schedule is {"window": "100ms", "kernels": [{"gpu": "t400", "kernel": "hist2", "units": 3, "start": "0ms",
-"length": "63.724ms"}]}; start is 0 and length the worst case unless given.
+With --until copies need no units, so that the least energy is a lower bound for the policies.
 
 \b
-Exit codes: 0 done; 2 wrong usage; 3 a file is wrong."""
-)
-@FILE
-@click.argument("schedule_path", metavar="SCHEDULE", type=click.Path(path_type=Path))
-@JSON
-def cost_command(file: Path, schedule_path: Path, as_json: bool) -> int:
-    """Say what an explicit schedule of kernels costs, in static, idle and dynamic energy."""
-    loaded = load_system(file, False)
-    until, energies = priced(loaded, schedule_path)
-    total = sum(energies, Energy(0, 0, 0))
-    names = [*(gpu.name for gpu in loaded.system.gpus), "all"]
-    rows = [(name, *map(data.joules, (one.total, one.static, one.idle, one.dynamic)))
-            for name, one in zip(names, [*energies, total], strict=True)]  # fmt: skip
-    gpus = [{"name": name, **data.energy_data(one)} for name, one in zip(names, energies, strict=False)]
-    whole = {"file": file, "schedule": schedule_path, "horizon_ns": until, **data.energy_data(total), "gpus": gpus}
-    render.emit(whole, as_json, render.table(("GPU", "J", "static", "idle", "dynamic"), rows))
-    return 0
-
-
-@command(
-    computes=True,
-    epilog="""\b
-Examples:
-  gpurt plan energy optimum examples/energy/example5.toml --until 20ms
-
-\b
-Exit codes: 0 the optimum is found and proved; 1 no schedule meets all deadlines, or the search gave up; 2 wrong usage;
-3 the file is wrong."""
+Exit codes: 0 done, with --until: the least energy is found and proved; 1 no schedule meets all deadlines, or the search
+gave up; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
 @click.option("--until", metavar="TIME", type=Time(),
-              help="Jobs that are due by then count; unless given, each task's first one is.")  # fmt: skip
-@click.option("--tick", metavar="TIME", type=Time(), default="1ms", show_default=True,
-              help="Kernels start at its multiples.")  # fmt: skip
-@click.option("--states", default=300_000, show_default=True, type=click.IntRange(1, 10**8), help="When to give up.")
+              help="Also the least energy of all jobs that are due by then, and what each policy adds to it.")
+@click.option("--tick", metavar="TIME", type=Time(),
+              help="With --until: kernels start at its multiples; 1ms unless given.")  # fmt: skip
 @IGNORE_CPU
 @JSON
-def optimum_command(
-    file: Path, until: int | None, tick: int, states: int, ignore_cpu: bool, as_json: bool
+def explain_command(
+    file: Path, until: int | None, tick: int | None, ignore_cpu: bool, as_json: bool
 ) -> int:  # fmt: skip
-    """Find the least energy that meets all deadlines of a few jobs, and what each policy adds to it.
-
-    Copies need no units here, so that the optimum is a lower bound for the policies.
-    """
+    """Say how many units and which GPU is best for each task, and what a few jobs need at least."""
     loaded = load_system(file, ignore_cpu)
-    until = until or max(task.offset + task.deadline for task in loaded.system.tasks)
+    setup = one_policy(loaded.system, default_policy(loaded.system))
+    rows = explained_tasks(setup)
+    whole: Document = {"file": file, "policy": setup.policy.name, "placements": rows, "notes": loaded.notes}
+    text, done = data.explain_text(rows), True
+    if until is not None:
+        least = _least(loaded.system, until, MS if tick is None else tick)
+        text += f"\n\n{_least_text(least)}"
+        whole |= least
+        done = least["proved"] and least["feasible"]
+    elif tick is not None:
+        raise UsageError("--tick goes with --until")
+    render.note(*loaded.notes, as_json=as_json)
+    render.emit(whole, as_json, text)
+    return 0 if done else 1
+
+
+def _least(system: SpatialSystem, until: int, tick: int) -> Document:
+    """The least energy that meets all deadlines until then, and what policies add to it.  Raises UsageError."""
     if not 0 < tick <= until <= 10**6 * tick:
         raise UsageError("--tick: must be more than 0, at most --until, and at least a millionth of it")
-    found = least_energy(loaded.system, until, tick, states)
-    static = sum(gpu.static for gpu in loaded.system.gpus) * until
-    policies = _gaps(loaded.system, until, found)
-    tasks, gpus = loaded.system.tasks, loaded.system.gpus
-    starts = [{"task": tasks[one.task].name, "job": one.job, "gpu_name": gpus[one.gpu].name, "units": one.units,
-               "start_ns": one.start, "end_ns": one.end} for one in found.starts]  # fmt: skip
-    whole = {
-        "file": file, "horizon_ns": until, "tick_ns": tick, "jobs": found.jobs, "left_out_jobs": found.left_out,
+    found = least_energy(system, until, tick, MAX_STATES)
+    static = sum(gpu.static for gpu in system.gpus) * until
+    starts = [{"task": system.tasks[one.task].name, "job": one.job, "gpu_name": system.gpus[one.gpu].name,
+               "units": one.units, "start_ns": one.start, "end_ns": one.end} for one in found.starts]  # fmt: skip
+    return {
+        "horizon_ns": until, "tick_ns": tick, "jobs": found.jobs, "left_out_jobs": found.left_out,
         "proved": found.proved, "feasible": found.energy is not None,
         "energy_uj": None if found.energy is None else round((found.energy + static) / 10**9),
-        "bound_uj": round((found.bound + static) / 10**9), "table": starts, "policies": policies,
+        "bound_uj": round((found.bound + static) / 10**9), "table": starts, "policies": _gaps(system, until, found),
     }  # fmt: skip
-    render.emit(whole, as_json, _optimum_text(whole))
-    return 0 if found.proved and found.energy is not None else 1
 
 
 def _gaps(system: SpatialSystem, until: int, found: Optimum) -> list[Document]:
@@ -177,7 +161,7 @@ def _gaps(system: SpatialSystem, until: int, found: Optimum) -> list[Document]:
     return rows
 
 
-def _optimum_text(whole: Document) -> str:
+def _least_text(whole: Document) -> str:
     lines, jobs = [], "1 job" if whole["jobs"] == 1 else f"{whole['jobs']} jobs"
     if whole["energy_uj"] is not None:
         starts = [(ms(one["start_ns"]), one["task"], str(one["job"]), one["gpu_name"], str(one["units"]),
@@ -188,7 +172,8 @@ def _optimum_text(whole: Document) -> str:
     elif whole["proved"]:
         lines.append(f"NO SCHEDULE of {jobs} with such starts meets all deadlines")
     else:
-        lines.append(f"GAVE UP: at least {whole['bound_uj'] / 1e6:.6f} J; --states lets the search go on")
+        bound = f"at least {whole['bound_uj'] / 1e6:.6f} J"
+        lines.append(f"GAVE UP: {bound}; a shorter --until or a longer --tick has fewer schedules")
     if whole["left_out_jobs"]:
         lines.append(f"{whole['left_out_jobs']} jobs are due later: the policies run them, so that gaps mean nothing")
     cells = [(one["policy"], str(one["missed_jobs"]), f"{one['energy_uj'] / 1e6:.6f}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import inspect
-import json
 import os
 import random
 import sys
@@ -18,43 +17,18 @@ from typing import Any
 import pytest
 from energy_readable import migrate, simulate
 from test_energy_agreement import some_options, some_run, some_system
-from test_energy_model import EXAMPLES
 
-from analysis.energy.cost import cost
-from analysis.energy.file import load_system
 from analysis.energy.policies import POLICIES
 from analysis.energy.setup import prepare_tables
-from analysis.model.energy import J
 from analysis.papers.experiments import ENERGY
 from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.plan import Settings
-from gpurt.units import format_power, format_time
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs/experiments/energy"
 PROFILES = os.environ.get("GPURT_SBEET_MG")
 POINTS = (0.8, 1.2, 1.6, 2.0)
 #: The share of missed jobs that independent simulations gave sbeet-mg at these points, 95 % (specification, 6.7).
 SEEN = ((1.23, 3.75), (2.62, 4.75), (2.54, 3.72), (6.42, 7.90))
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_6_to_9_from_files(name: str, tmp_path: Path) -> None:
-    """Check 1: `energy cost` of the explicit schedules, with the powers in an energy file."""
-    schedules, exact, _ = EXAMPLES[name]
-    text, kernels = "", []
-    for index, (gpu, runs) in enumerate(schedules):
-        text += f'[[gpu]]\nname = "g{index}"\ntype = "g{index}"\ncompute_units = {gpu.units}\n'
-        text += f'static_power = "{format_power(gpu.static)}"\nidle_power = "{format_power(gpu.idle)}"\n'
-        for number, one in enumerate(runs):
-            text += f'[[profile]]\nname = "k{index}{number}"\n[[profile.on]]\ngpu = "g{index}"\n'
-            text += f'kernel = {{ work = "1ms", saturates = 1 }}\npower = "{format_power(one.power)}"\n'
-            kernels.append({"gpu": f"g{index}", "kernel": f"k{index}{number}", "units": one.units, "start": "0ms",
-                            "length": format_time(one.end - one.start)})  # fmt: skip
-    text += '[[task]]\nname = "t"\nperiod = "1s"\nsegments = [{ profile = "k00" }]\n'
-    (tmp_path / "system.toml").write_text(text)
-    (tmp_path / "schedule.json").write_text(json.dumps({"window": "100ms", "kernels": kernels}))
-    _, energies = cost(load_system(tmp_path / "system.toml"), tmp_path / "schedule.json")
-    assert sum(energy.total for energy in energies) / J == pytest.approx(exact, abs=1e-5)
 
 
 def lines_of(function: Any) -> set[int]:

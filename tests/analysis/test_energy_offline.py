@@ -17,8 +17,6 @@ from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
 from analysis.energy import bounds as bounds_module
 from analysis.energy import compiled
 from analysis.energy.bounds import energy_bounds
-from analysis.energy.cost import cost, save_table
-from analysis.energy.file import load_system
 from analysis.energy.optimum import least_energy
 from analysis.energy.outcome import Dispatch, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
@@ -30,7 +28,6 @@ from analysis.model import MS, Kernel
 from analysis.model.energy import MJ, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.traces.trace import Kind
 from analysis.traces.trace import load_trace as load_trace
-from gpurt.errors import FileError
 
 PERIODIC = example5((20, 10, 20))
 EXAMPLE5 = Path(__file__).parents[2] / "examples/energy/example5.toml"
@@ -113,40 +110,6 @@ def test_hyperperiods_that_are_too_long_are_refused() -> None:
     odd = replace(PERIODIC, tasks=tasks)
     with pytest.raises(NoTableError, match="choose periods with a smaller common multiple"):
         make(prepare_tables(odd, POLICIES["sbeet"]))
-
-
-def test_a_saved_table_costs_what_it_says(tmp_path: Path) -> None:
-    loaded = load_system(EXAMPLE5)
-    table = make(prepare_tables(loaded.system, POLICIES["sbeet"]))
-    save_table(table, tmp_path / "table.json")
-    until, energies = cost(loaded, tmp_path / "table.json")
-    assert until == ns(20)
-    assert energies == table.energies
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"gpu": "none"}, "kernel 1: there is no GPU 'none'"),
-        ({"kernel": "none"}, "kernel 1: there is no profile 'none' on gpu"),
-        ({"units": 5}, "kernel 1: units: expected 1 to 4, got 5"),
-        ({"units": True}, "kernel 1: units: expected 1 to 4"),
-        ({"start": "-1ms"}, "kernel 1: start: expected a time"),
-        ({"start": 3}, "kernel 1: start: expected a time"),
-        ({"more": 3}, "kernel 1: expected an object"),
-        ({"units": 4}, "at 1ms gpu has 2 kernels on 5 units; it takes 2 on 4"),
-    ],
-)
-def test_wrong_explicit_schedules(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    first = {"gpu": "gpu", "kernel": "long", "units": 3, "start": "0ms"} | change
-    second = {"gpu": "gpu", "kernel": "short", "units": 1, "start": "1ms"}
-    path = tmp_path / "schedule.json"
-    path.write_text(json.dumps({"window": "50ms", "kernels": [first, second]}))
-    with pytest.raises(FileError, match=message.replace("(", "\\(")):
-        cost(load_system(EXAMPLE5), path)
-    path.write_text("[")
-    with pytest.raises(FileError, match="is not a complete JSON file"):
-        cost(load_system(EXAMPLE5), path)
 
 
 def test_optimum_of_example_5() -> None:

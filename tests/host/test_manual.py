@@ -70,7 +70,7 @@ def test_mkdocs_builds_the_manual_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     commands = (tmp_path / "site/reference/commands.html").read_text(encoding="utf-8")
-    assert "gpurt plan energy optimum" in commands
+    assert "gpurt plan energy explain" in commands
     assert "GPURT_IOC_" in (tmp_path / "site/reference/interface.html").read_text(encoding="utf-8")
     assert "Client.submit" in (tmp_path / "site/reference/python.html").read_text(encoding="utf-8")
     outside = re.compile(r'(?:src|href)="\.\./\.\./\.\./')

@@ -12,6 +12,7 @@ from calls import Gpurt, caller
 from energy_calls import document
 
 from pycontrol import cli
+from pycontrol.commands import energy_offline
 from pycontrol.table import ENERGY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,24 +24,15 @@ def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
     return caller(capfd, "plan", "energy")
 
 
-@pytest.fixture
-def schedule(tmp_path: Path) -> str:
-    path = tmp_path / "schedule.json"
-    path.write_text('{"window": "20ms", "kernels": [{"gpu": "gpu", "kernel": "long", "units": 3, "start": "1ms"}]}')
-    return str(path)
-
-
 CALLS = {
     "simulate": ([TOY, "--horizon", "600ms", "--policy", "ld", "--policy", "sbeet-mg"], 1),
-    "explain": ([EXAMPLE5], 0), "schedule": ([EXAMPLE5], 0), "cost": ([EXAMPLE5, "SCHEDULE"], 0),
-    "optimum": ([EXAMPLE5, "--until", "14ms"], 0),
+    "explain": ([EXAMPLE5, "--until", "14ms"], 0), "schedule": ([EXAMPLE5], 0),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_command_answers_as_text_and_as_a_document(run: Gpurt, name: str, schedule: str) -> None:
+def test_every_command_answers_as_text_and_as_a_document(run: Gpurt, name: str) -> None:
     words, code = CALLS[name]
-    words = [schedule if word == "SCHEDULE" else word for word in words]
     got, out, _ = run(name, *words)
     assert got == code
     assert len(out.splitlines()) >= 3
@@ -62,9 +54,8 @@ def test_every_command_has_help(run: Gpurt, name: str) -> None:
     assert document(err, name)["error"]["exit_code"] == 2
 
 
-def test_nothing_about_run_time_policies_says_schedulable(run: Gpurt, schedule: str) -> None:
+def test_nothing_about_run_time_policies_says_schedulable(run: Gpurt) -> None:
     for name, (words, _) in CALLS.items():
-        words = [schedule if word == "SCHEDULE" else word for word in words]
         for options in ([], ["--json"], ["--help"]):
             assert "schedulable" not in "".join(map(str, run(name, *words, *options))).lower()
 
@@ -103,25 +94,29 @@ def test_schedule_says_no_and_writes_nothing_then(run: Gpurt, tmp_path: Path) ->
     assert "MISSED: job 0 of t2" in out
     assert not path.exists()
     assert run("schedule", EXAMPLE5, "-o", path)[0] == 0
-    code, out, _ = run("cost", EXAMPLE5, path, "--json")
-    assert (code, document(out, "cost")["energy_uj"]) == (0, 58_000)
+    saved = json.loads(path.read_text())
+    assert (saved["length_ns"], [(one["task"], one["units"], one["at_ns"] % 20_000_000) for one in saved["cycle"]]) == (
+        20_000_000, [(one["task"], one["units"], one["time_ns"] % 20_000_000) for one in
+                     document(run("schedule", EXAMPLE5, "--json")[1], "schedule")["table"]])  # fmt: skip
 
 
-def test_optimum_and_gaps(run: Gpurt, tmp_path: Path) -> None:
+def test_least_energy_and_gaps(run: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "once.toml"
     text = Path(EXAMPLE5).read_text().replace('period = "20ms"', 'period = "100ms"')
     path.write_text(text.replace('period = "10ms"', 'period = "100ms"'))
-    code, out, _ = run("optimum", path, "--until", "14ms", "--json")
-    found = document(out, "optimum")
+    code, out, _ = run("explain", path, "--until", "14ms", "--json")
+    found = document(out, "explain")
     assert (code, found["proved"], found["energy_uj"], found["jobs"]) == (0, True, 46_000, 3)
     gaps = {one["policy"]: one["gap_percent"] for one in found["policies"]}
     assert gaps["sbeet"] == 6.25
     assert gaps["rm"] is None
-    code, out, _ = run("optimum", path, "--states", "1")
+    monkeypatch.setattr(energy_offline, "MAX_STATES", 1)
+    code, out, _ = run("explain", path, "--until", "14ms")
     assert code == 1
     assert "GAVE UP" in out
+    monkeypatch.undo()
     path.write_text(path.read_text().replace('deadline = "7ms"', 'deadline = "2ms"'))
-    code, out, _ = run("optimum", path)
+    code, out, _ = run("explain", path, "--until", "14ms")
     assert code == 1
     assert "NO SCHEDULE" in out
 
@@ -145,9 +140,9 @@ WRONG = [
     (["simulate", TOY, "--plot", "x.txt"], 2, "pictures end in"),
     (["simulate", "/nonexistent.toml"], 3, "/nonexistent.toml: No such file"),
     (["simulate", str(ROOT / "examples/minimal.toml")], 3, "[[gpu]] is missing"),
-    (["optimum", TOY, "--until", "-1ms"], 2, "expected a time"),
-    (["cost", EXAMPLE5, EXAMPLE5], 3, "is not a complete JSON file"),
-    (["optimum", EXAMPLE5, "--tick", "0ms"], 2, "--tick: must be more than 0"),
+    (["explain", TOY, "--until", "-1ms"], 2, "expected a time"),
+    (["explain", EXAMPLE5, "--until", "14ms", "--tick", "0ms"], 2, "--tick: must be more than 0"),
+    (["explain", EXAMPLE5, "--tick", "1ms"], 2, "--tick goes with --until"),
 ]
 
 

@@ -43,7 +43,7 @@ CALLS: dict[str, list[list[str]]] = {
     "apply": [[], ["--admit", "{task}", "-o", "{out}"]],
     "watch": [["--until", "1ms"], ["--metrics", "--listen", "127.0.0.1:0"]],
     "emulate": [[]], "serve": [["--policy", "sbeet"]], "doctor": [[]],
-    "plan energy cost": [["{out}"]], "plan energy explain": [[]], "measure powers": [[]], "plan energy optimum": [[]],
+    "plan energy explain": [[], ["--until", "20ms", "--tick", "5ms"]], "measure powers": [[]],
     "plan energy schedule": [[]], "plan energy simulate": [[]], "measure kernel": [[]],
 }  # fmt: skip
 #: These commands do not take the file as a positional argument.
