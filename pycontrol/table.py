@@ -26,8 +26,7 @@ class CommandEntry:
 
 MEASURE = {
     "times": CommandEntry("measure the times of a program's segments", "times"),
-    "kernels": CommandEntry("measure a program's kernels by number of units", "kernels"),
-    "kernel": CommandEntry("make a kernel of times measured by number of units", "kernel"),
+    "kernels": CommandEntry("measure kernels by number of units, fit segments", "kernels"),
     "code": CommandEntry("check the compiled code of a kernel of gpurt_sm.h", "code"),
     "latency": CommandEntry("measure how late threads wake on this machine", "latency"),
     "energy": CommandEntry("list sensors; measure the energy of a program", "measure_energy"),

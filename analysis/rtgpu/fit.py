@@ -120,7 +120,7 @@ def formula(measured: MeasuredSpans, interleave: int, overhead: int | None = Non
     """
     if minimum not in measured.spans:
         least = min(measured.spans)
-        hint = f"; if no task gets fewer than {least}, say --minimum {least}" if least > minimum else ""
+        hint = f"; if no task gets fewer than {least}, say --formula minimum={least}" if least > minimum else ""
         raise ValueError(f"the time on {minimum} unit{'s' * (minimum > 1)} was not measured{hint}")
     work = Span(minimum * measured.spans[minimum].worst, minimum * measured.spans[minimum].best)
     if overhead is None:

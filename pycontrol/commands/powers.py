@@ -38,8 +38,8 @@ The file has the columns kernel, units and power_uw, and what else `gpurt measur
 kernel is the idle GPU.  Lines with kernels side by side (mmul+bfs, 4+2) are not fitted, but compared with the fit.
 
 \b
--o writes profiles for a taskset file.  That needs each kernel's times, in files as `gpurt measure kernel` reads them:
-lines such as 4,12.5ms, on every number of units that jobs may get.
+-o writes profiles for a taskset file.  That needs each kernel's times, in files as `gpurt measure kernels -o` writes
+them: lines such as 4,12.5ms, on every number of units that jobs may get.
 
 \b
 Exit codes: 0 fitted; 1 the measurements do not tell the powers, or the times; 2 wrong usage; 3 a file is wrong, or

@@ -72,23 +72,20 @@ task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
               help="Read the file of `gpurt plan energy`, and say what a run from its offsets costs.")
 @click.option("--kernel-units", "units", type=click.Choice(["whole", "opt"]), default="whole", show_default=True,
               help="With --energy: kernels get all units, or m^opt of them.")
-@click.option("--plot", "plot_path", type=Output(), help="With --energy: draw it: .png, .svg or .pdf.")
 @JSON
 def simulate_command(
     file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool,
-    chunk: int | None, seed: int, trace_path: Path | None, energy: bool, units: str, plot_path: Path | None,
-    as_json: bool,
+    chunk: int | None, seed: int, trace_path: Path | None, energy: bool, units: str, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
-    files_apart([trace_path, plot_path], file)
-    costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
+    files_apart([trace_path], file)
+    costs = energy_simulate.Costs.asked(file, energy, units)
     if costs:
         loaded = costs.taskset
     else:
         loaded = (modelled(file) if policy == FEDERATED else analysable(file, workers=True)).taskset
-    files = [path for path in (trace_path, plot_path) if path]
-    for path in files:
-        check_writable(path)
+    if trace_path:
+        check_writable(trace_path)
     if not policy and len(loaded.policies) > 1:
         raise UsageError(f"partitions have policies {' and '.join(loaded.policies)}; name one for all with --policy")
     mode = Waiting(waiting) if waiting else None
@@ -117,14 +114,12 @@ def simulate_command(
     why = None if loaded.real_time else NOTHING_OBSERVED
     whole = {
         "file": file, "policy": options.policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
-        "chains": chains_data(chained), "files": files, "given": given, "notes": remarks,
+        "chains": chains_data(chained), "files": [trace_path] if trace_path else [], "given": given, "notes": remarks,
         **(costs.document() if costs else {}),
     }  # fmt: skip
     owned = [] if given is None else ["units: " + ", ".join(f"{name} {count}" for name, count in given.items())]
     shown = ["", chains_text(chained).rstrip("\n")] if chained else []
     text = "\n".join([*owned, table, *shown, *([why] if why else []), *(["", costs.text()] if costs else [])])
-    if costs and plot_path:
-        costs.plot(options.policy, plot_path)
     render.emit(whole, as_json, text)
     return code
 

@@ -30,7 +30,6 @@ ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
 PARTS = str(ROOT / "examples/partitions.toml")
 SLICES = str(ROOT / "examples/slices.toml")
-GPUS = str(ROOT / "examples/energy/example5.toml")
 ME = os.getpid()
 
 Gpurt = Callable[..., tuple[int, str, str]]
@@ -482,7 +481,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "plan partitions": [PARTS], "plan units": [PARTS], "plan slices": [SLICES], "plan add": [placed, str(task)],
         "apply": [placed, "--admit", str(task)],
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
-        "simulate": [MINIMAL, "--runs", "1000000"], "simulate --plot": [GPUS, "--energy"],
+        "simulate": [MINIMAL, "--runs", "1000000"],
         "trace plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
         "experiment run": ["gcaps-fig8a"], "experiment attack": [], "experiment attack --by exact": [],
         "experiment attack --by files": [],

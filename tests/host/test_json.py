@@ -32,7 +32,7 @@ WITHOUT = {"help", "completion", "emulate", "serve"}
 #: tests/unit/test_latency.py; tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py;
 #: tests/sm/test_measure.py.
 ELSEWHERE = ("measure latency", "set slice", "plan energy", "measure board", "watch", "measure energy",
-             "measure powers", "measure kernels")  # fmt: skip
+             "measure powers")  # fmt: skip
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -70,7 +70,8 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0),
                           (["--by", "files", "--tasksets", "3", "--jobs", "1", "-o", "OUT"], 0),
                           (["gcaps-suspend", "--by", "exact", "--tasksets", "1", "-o", "OUT"], 0)],
-    "measure kernel": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
+    "measure kernels": [(["--from", "TIMES"], 0), (["--from", "TIMES", "--table"], 0),
+                        (["--from", "TIMES", "--formula", "overhead=0ns"], 1)],
     "measure code": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],
     "attack": [(["TINY"], 0)],
     "run": [(["FILE", "--duration", "0.3s", "-o", "OUT/run.json"], None)],

@@ -131,8 +131,8 @@ def test_the_command_finds_what_the_gpu_is_like(program: Path, tmp_path: Path, m
 @pytest.mark.parametrize(("words", "wrong", "says"), [
     (["--kernel", "none"], UsageError, "has no 'none'; it has compute, copy"),
     (["--units", "8,9"], UsageError, "'9' is no number that a partition has: 8 to 120 in steps of 8, or all 132"),
-    (["--units", "x"], UsageError, "'x'"), (["--pair-units", "4"], UsageError, "no partition has 4"),
-    (["--no-pairs", "--pair-units", "8"], UsageError, "goes with --pairs"),
+    (["--units", "x"], UsageError, "'x'"), (["--table"], UsageError, "go with --from"),
+    (["--from", "x.csv"], UsageError, "either a program"),
     (["-o", "/proc/none", "--units", "8"], FileError, "/proc/none"),
 ])  # fmt: skip
 def test_wrong_use(program: Path, words: list[str], wrong: type[GpurtError], says: str) -> None:

@@ -32,7 +32,7 @@ READERS = {
     "plan units": [str(ROOT / "examples/federated.toml")],
     "plan add": ["PLACED", "TASK"],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"], "experiment bounds": ["FILE", "--test", "gcaps-busy-printed"],
-    "doctor": ["FILE"], "plan slices": ["FILE"], "measure kernel": ["TIMES"], "measure code": ["PTX", "PTXAS"],
+    "doctor": ["FILE"], "plan slices": ["FILE"], "measure code": ["PTX", "PTXAS"],
 }  # fmt: skip
 FILES = {
     "TINY": '[platform]\ncpus = 1\nepsilon = "0ms"\n[[task]]\nname = "a"\ncpu = 0\npriority = 1\nperiod = "2ms"\n'
@@ -141,7 +141,7 @@ def test_a_picture_is_not_named_after_a_pipe(trace: Path, run: Gpurt) -> None:
     ("trace plot", "FILE", "-o", "OUT"), ("plan energy simulate", "FILE", "-o", "OUT"),
     ("plan energy schedule", "FILE", "-o", "OUT"), ("measure powers", "FILE", "--units", "4", "-o", "OUT"),
     ("measure powers", MINIMAL, "--units", "4", "--times", "a=FILE", "-o", "OUT"),
-    ("simulate", MINIMAL, "--energy", "-o", "new.svg", "--plot", "OUT"),
+    ("plan energy simulate", MINIMAL, "-o", "new.svg", "--plot", "OUT"),
 ])  # fmt: skip
 def test_what_a_command_reads_it_does_not_replace(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -68,18 +68,18 @@ def test_a_lower_bound_above_what_was_measured_is_none(times: Path) -> None:
 
 def test_an_overhead_that_is_too_small_is_no_bound(times: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With 7.6 ms the formula is too low from some number of SMs on, as the specification says."""
-    assert cli.run(["measure", "kernel", str(times), "--overhead", "7.6ms", "--json"]) == 1
+    assert cli.run(["measure", "kernels", "--from", str(times), "--formula", "overhead=7.6ms", "--json"]) == 1
     beyond = [row["units"] for row in json.loads(capfd.readouterr().out)["unbounded"]]
     assert 18 in beyond
     assert 28 in beyond
     assert 2 not in beyond
 
 
-@pytest.mark.parametrize("options", [[], ["--table"], ["--interleave-factor", "1.8"]])
+@pytest.mark.parametrize("options", [[], ["--table"], ["--formula", "interleave=1.8"]])
 def test_what_is_printed_is_a_segment(
     times: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
-    assert cli.run(["measure", "kernel", str(times), *options]) == 0
+    assert cli.run(["measure", "kernels", "--from", str(times), *options]) == 0
     segment = capfd.readouterr().out.strip()
     file = tmp_path / "set.toml"
     file.write_text(
@@ -123,24 +123,24 @@ def test_the_command_refuses_what_it_cannot_fit(
 ) -> None:
     path = tmp_path / "two.csv"
     path.write_text("2,5ms\n")
-    assert cli.run(["measure", "kernel", str(path)]) == 3
-    assert "if no task gets fewer than 2, say --minimum 2" in capfd.readouterr().err
-    assert cli.run(["measure", "kernel", str(path), "--minimum", "2"]) == 0
+    assert cli.run(["measure", "kernels", "--from", str(path)]) == 3
+    assert "if no task gets fewer than 2, say --formula minimum=2" in capfd.readouterr().err
+    assert cli.run(["measure", "kernels", "--from", str(path), "--formula", "minimum=2"]) == 0
     assert capfd.readouterr().out == '{ kernel = "10ms", overhead = "0ns", interleave = "2" }\n'
-    assert cli.run(["measure", "kernel", str(path), "--minimum", "3"]) == 3
+    assert cli.run(["measure", "kernels", "--from", str(path), "--formula", "minimum=3"]) == 3
     assert "3 units was not measured" in capfd.readouterr().err
-    assert cli.run(["measure", "kernel", str(times), "--minimum", "2", "--table"]) == 2
-    assert cli.run(["measure", "kernel", str(tmp_path / "none.csv")]) == 3
-    assert cli.run(["measure", "kernel", str(times), "--table", "--overhead", "1ms"]) == 2
-    assert cli.run(["measure", "kernel", str(times), "--overhead", "9000s"]) == 3
-    assert cli.run(["measure", "kernel", str(times), "--interleave-factor", "nan"]) == 2
-    assert [cli.run(["measure", "kernel", str(times), "--interleave-factor", factor])
+    assert cli.run(["measure", "kernels", "--from", str(times), "--formula", "minimum=2", "--table"]) == 2
+    assert cli.run(["measure", "kernels", "--from", str(tmp_path / "none.csv")]) == 3
+    assert cli.run(["measure", "kernels", "--from", str(times), "--table", "--formula", "overhead=1ms"]) == 2
+    assert cli.run(["measure", "kernels", "--from", str(times), "--formula", "overhead=9000s"]) == 3
+    assert cli.run(["measure", "kernels", "--from", str(times), "--formula", "interleave=nan"]) == 2
+    assert [cli.run(["measure", "kernels", "--from", str(times), "--formula", f"interleave={factor}"])
             for factor in ("0.99", "1", "2", "2.01")] == [2, 0, 0, 2]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", [
-    ["measure", "kernel", "TIMES"], ["measure", "kernel", "TIMES", "--overhead", "7.6ms"],
-    ["measure", "kernel", "TIMES", "--table"],
+    ["measure", "kernels", "--from", "TIMES"], ["measure", "kernels", "--from", "TIMES", "--formula", "overhead=7.6ms"],
+    ["measure", "kernels", "--from", "TIMES", "--table"],
     ["analyze", "EXAMPLE", "--test", "rtgpu"], ["margins", "EXAMPLE", "--test", "rtgpu-tight"],
 ])  # fmt: skip
 def test_documents_are_as_the_schema_says(

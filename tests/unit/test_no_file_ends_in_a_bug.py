@@ -44,7 +44,7 @@ CALLS: dict[str, list[list[str]]] = {
     "watch": [["--until", "1ms"], ["--metrics", "--listen", "127.0.0.1:0"]],
     "emulate": [[]], "serve": [["--policy", "sbeet"]], "doctor": [[]],
     "plan energy explain": [[], ["--until", "20ms", "--tick", "5ms"]], "measure powers": [[]],
-    "plan energy schedule": [[]], "plan energy simulate": [[]], "measure kernel": [[]],
+    "plan energy schedule": [[]], "plan energy simulate": [[]],
 }  # fmt: skip
 #: These commands do not take the file as a positional argument.
 NAMED = {"emulate": "--taskset", "serve": "--energy-file"}
@@ -76,7 +76,7 @@ class Asked:
         if command == "trace check":
             words.insert(2, str(self.names["trace"]))
         words += [one.format(**self.names) for one in options]
-        plain = command in ("emulate", "serve", "measure kernel") or "--metrics" in options
+        plain = command in ("emulate", "serve") or "--metrics" in options
         code, out, err = self.gpurt(*words, *([] if plain else ["--json"]))
         assert code in (0, 1, 2, 3, *((4, 5) if command in LIVE else ())), (words, code, err, self.text)
         assert "Traceback" not in err, (words, err, self.text)

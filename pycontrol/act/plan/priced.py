@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.energy import plot
 from analysis.energy.power import Energy, union
 from analysis.energy.timesliced import TimeSliced, energy, load_timesliced, sliced_executions, with_power
 from analysis.model import Taskset
-from analysis.traces.plot import format_of
 from analysis.traces.trace import Trace
 from gpurt.errors import UsageError
 from gpurt.types import Document
@@ -26,15 +24,12 @@ class Costs:
         self.horizon = self.busy = self.judged = self.missed = 0
 
     @classmethod
-    def asked(cls, file: Path, energy: bool, units: str, plot: Path | None) -> Costs | None:
+    def asked(cls, file: Path, energy: bool, units: str) -> Costs | None:
         """The costs that options ask for; None without --energy.  Raises as analysis.energy.timesliced.load does."""
         if not energy:
-            if plot or units != "whole":
-                raise UsageError("--plot and --kernel-units go with --energy; gpurt trace plot draws a trace")
+            if units != "whole":
+                raise UsageError("--kernel-units goes with --energy")
             return None
-
-        if plot:
-            format_of(plot)
         return cls(load_timesliced(file, units == "opt"))
 
     @property
@@ -84,8 +79,3 @@ class Costs:
         headers = ("J", "static", "idle", "dynamic", "busy %", "jobs", "missed", "J/job in time")
         table = render.table(headers, [tuple(cells)])
         return f"energy of {render.ms(self.horizon)} ms from the file's offsets:\n{table}"
-
-    def plot(self, policy: str, path: Path) -> None:
-        """Draws it as `gpurt plan energy simulate --plot` does."""
-        assert self.energy
-        plot.compare_plot([(policy, self.energy, self.judged, self.missed)], path)
