@@ -45,9 +45,8 @@ ENERGY = {
 PLAN = {
     "priorities": CommandEntry("find GPU priorities by Audsley's method", "priorities"),
     "modes": CommandEntry("find the policy and waiting modes with most slack", "modes"),
-    "partitions": CommandEntry("divide the GPU in partitions, allocate the tasks", "partitions"),
+    "partitions": CommandEntry("divide the GPU among tasks, or admit one more", "partitions"),
     "units": CommandEntry("give each task units of its own", "units"),
-    "add": CommandEntry("find a place for one more task", "add"),
     "slices": CommandEntry("plan time slices and interleave levels on a Tegra", "slices"),
     "masks": CommandEntry("plan and check masks of AMD's compute units", parts=MASKS,
                    about="Masks divide AMD's GPUs (docs/cu-masks.md)."),

@@ -28,7 +28,7 @@ Examples:
 
 \b
 With --admit, TASK is a file with one [[task]],
-as for gpurt plan add.  It gets a place beside the tasks of FILE if all of
+as for gpurt plan partitions.  It gets a place beside the tasks of FILE if all of
 them keep their guarantees on this host as it is: no partition changes its size.  Then OUT gets FILE with the task, and
 processes get their priorities.  Start the task's program before or after that.
 

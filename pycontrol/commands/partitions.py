@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that divides a GPU among tasks: plan partitions."""
+"""The command that divides a GPU among tasks, and finds a place for one more: plan partitions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,35 @@ from typing import Any
 
 import click
 
+from analysis.answers import coupled
+from analysis.answers import partitions as plan
 from analysis.answers.loading import analysable_text
 from analysis.answers.partitions import per_task
+from analysis.partition.admit import Admission, How
+from analysis.partition.admit import admit_task as place_for
 from analysis.partition.merge import Infeasible
 from analysis.partition.variants import Allocation
 from analysis.rta import Result
 from gpurt import files
+from gpurt.errors import UsageError
+from gpurt.text import filename
 from gpurt.types import Document
 from pycontrol.act.plan import division
-from pycontrol.act.plan.division import VARIANTS, Wish, check_output, divide, made, partition_names, refused
+from pycontrol.act.plan.admission import extended, places_of_file, written_places
+from pycontrol.act.plan.admitted import told_admission
+from pycontrol.act.plan.division import (
+    COUPLED,
+    VARIANTS,
+    Wish,
+    check_inside,
+    check_output,
+    divide,
+    division_workload,
+    made,
+    partition_names,
+    refused,
+    unproved,
+)
 from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT, SIZES, UNITS
 from pycontrol.output import render
@@ -40,11 +60,19 @@ Examples:
   gpurt plan partitions examples/partitions.toml --explain
   gpurt plan partitions set.toml --sizes 8:8 --max-partitions 7 -o planned.toml
   gpurt plan partitions set.toml --variant exact
+  gpurt plan partitions planned.toml task.toml --move -o more.toml
 
 \b
-Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 4 the mechanism's GPU is not there.""",
+TASK is a file with one [[task]] as in a taskset file, and nothing else.  It gets a place among the file's partitions,
+so that no other task loses its guarantee; --inside, --max-partitions, --gpu-only and -o go with it.
+
+\b
+Exit codes: 0 everything fits, or the task is admitted; 1 it does not; 2 wrong usage; 3 a file is wrong; 4 the
+mechanism's GPU is not there.""",
 )
 @FILE
+@click.argument("task", type=click.Path(path_type=Path), required=False)
+@click.option("--move", is_flag=True, help="With TASK, if nothing else works: divide the GPU anew; other tasks move.")
 @click.option("--variant", type=click.Choice(VARIANTS), default="best", show_default=True,
               help="Which heuristic, all, or the optimum, of up to 16 tasks.")  # fmt: skip
 @click.option("--order", type=click.Choice(("dec", "inc")),
@@ -59,9 +87,20 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 
 @EXPLAIN
 @OUT
 @JSON
-def partitions_command(file: Path, explain: bool, output: Path | None, as_json: bool, **wanted: Any) -> int:
-    """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
+def partitions_command(
+    file: Path, task: Path | None, move: bool, explain: bool, output: Path | None, as_json: bool, **wanted: Any
+) -> int:
+    """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline.
+
+    With TASK, find a place for one more task.
+    """
     wish = Wish(**wanted)
+    if task:
+        if explain or wish != Wish(wish.inside, "best", None, None, None, None, None, wish.most, wish.gpu_only):
+            raise UsageError("with TASK: only --move, --inside, --max-partitions, --gpu-only and -o")
+        return _add(file, task, move, wish, output, as_json)
+    if move:
+        raise UsageError("--move goes with TASK")
     loaded, text_of_file = analysable_text(file)
     if output:
         check_output(loaded, wish.units, output)
@@ -84,6 +123,40 @@ def partitions_command(file: Path, explain: bool, output: Path | None, as_json: 
     render.note(*data["notes"], as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
     return 0 if data["fits"] else 1
+
+
+def _add(file: Path, task: Path, move: bool, wish: Wish, output: Path | None, as_json: bool) -> int:
+    """Prints the place of one more task among the file's partitions, and writes it.  Returns the exit code."""
+    inside, gpu_only = wish.inside, wish.gpu_only
+    check_inside(inside, gpu_only)
+    loaded, text, name = extended(file, task)
+    if output:
+        files.check_writable(output)
+    taskset = loaded.taskset
+    if not taskset.partitions:
+        name = filename(file)
+        raise UsageError(f"{name} has no [[partition]]; gpurt plan partitions {name} -o OUT makes them")
+    given = division_workload(taskset, inside, None, None, wish.most)
+    index = next(at for at, item in enumerate(given.items) if item.name == name)
+    lacking = unproved(given, "" if gpu_only or inside in COUPLED else plan.shared_cpus(taskset))
+    places = places_of_file(taskset, given, name)
+    if inside in COUPLED:
+        answer = coupled.admit_coupled(taskset, given, places, index, move)
+    else:
+        answer = Admission(tuple(places), None, (lacking,)) if lacking else place_for(given, places, index, move)
+    if answer.how is How.MOVED and (homeless := plan.homeless(taskset)):
+        answer = Admission(tuple(places), None, (*answer.tried, f"{How.MOVED.value}: {homeless}"))
+    notes = list(plan.conditions(taskset, inside))
+    if output and answer.how:
+        made, remarks = written_places(loaded, text, given, answer)
+        notes += remarks
+        with files.written(output) as out:
+            out.write(made.encode())
+    data, said = told_admission(file, name, given, answer, inside, notes)
+    data["files"] = [output] if output and answer.how else []
+    render.note(*notes, as_json=as_json)
+    render.emit(data, as_json, said)
+    return 0 if answer.how else 1
 
 
 def _written(output: Path, text: str, gpu_only: bool, data: Document) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A taskset file whose GPU is divided, and a task for `gpurt plan add` that it has room for."""
+"""A taskset file whose GPU is divided, and a task for `gpurt plan partitions FILE TASK` that it has room for."""
 
 TASK = """[[task]]
 name = "new"

@@ -478,7 +478,8 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         'segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]\n'
     )
     needed = {
-        "plan partitions": [PARTS], "plan units": [PARTS], "plan slices": [SLICES], "plan add": [placed, str(task)],
+        "plan partitions": [PARTS], "plan units": [PARTS], "plan slices": [SLICES],
+        "plan partitions --move": [placed, str(task)],
         "apply": [placed, "--admit", str(task)],
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--runs", "1000000"],
@@ -488,7 +489,8 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split(" --")[0] for key in needed}
-    ways = [("experiment attack --by exact", "--output"), ("experiment attack --by files", "--output")]
+    ways = [("experiment attack --by exact", "--output"), ("experiment attack --by files", "--output"),
+            ("plan partitions --move", "--output")]
     for name, option in [*writers(), *ways]:
         code, out, err = gpurt(*name.split(), option, nowhere, *needed.get(f"{name} {option}", needed[name]))
         assert (code, out) == (3, ""), (name, err)

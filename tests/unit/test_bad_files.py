@@ -241,9 +241,9 @@ ONCE = ("a pipe", "standard input", "process substitution", "a descriptor")
 
 def test_all_readers_are_known() -> None:
     names = ("plan priorities", "plan modes", "margins", "simulate", "trace check", "apply",
-             "plan partitions", "plan add", "plan slices")  # fmt: skip
+             "plan partitions", "plan slices")  # fmt: skip
     known = {(name, "file") for name in names}
-    known |= {("trace check", "trace"), ("trace plot", "trace"), ("run", "what"), ("plan add", "task"),
+    known |= {("trace check", "trace"), ("trace plot", "trace"), ("run", "what"), ("plan partitions", "task"),
               ("measure code", "inputs"), ("analyze", "files")}  # fmt: skip
     assert known <= set(READERS)
     assert all(option(reader.command, "--json") for reader in READERS)

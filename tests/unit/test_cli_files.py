@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller, pipe, standard_input
 from once import once
-from placed import PLACED, TASK
 
 from pycontrol import cli
 
@@ -30,14 +29,12 @@ READERS = {
     "watch": ["FILE"], "attack": ["TINY"],
     "trace plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "plan partitions": ["PARTS"],
     "plan units": [str(ROOT / "examples/federated.toml")],
-    "plan add": ["PLACED", "TASK"],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"], "experiment bounds": ["FILE", "--test", "gcaps-busy-printed"],
     "doctor": ["FILE"], "plan slices": ["FILE"], "measure code": ["PTX", "PTXAS"],
 }  # fmt: skip
 FILES = {
     "TINY": '[platform]\ncpus = 1\nepsilon = "0ms"\n[[task]]\nname = "a"\ncpu = 0\npriority = 1\nperiod = "2ms"\n'
             'segments = [{ cpu = "1ms" }]\n',
-    "PLACED": PLACED, "TASK": TASK, "TIMES": "1,9ms\n2,8ms\n",
     "PTX": (ROOT / "tests/unit/sm_check/scale.ptx").read_text(),
     "PTXAS": (ROOT / "tests/unit/sm_check/scale.txt").read_text(),
 }  # fmt: skip

@@ -128,12 +128,12 @@ def test_admission_where_tasks_share_cpus(gpurt: Gpurt, tmp_path: Path) -> None:
     new.write_text(LATE.replace("cpu = 4", "cpu = 0"))
     call = ("--inside", "gcaps-suspend")
     assert gpurt("plan", "partitions", on_two_cpus(tmp_path, low.format("60ms")), *call, "-o", planned)[0] == 0
-    assert gpurt("plan", "add", planned, new)[0] == 1
-    code, text, _ = gpurt("plan", "add", planned, new, *call, "-o", out)
+    assert gpurt("plan", "partitions", planned, new)[0] == 1
+    code, text, _ = gpurt("plan", "partitions", planned, new, *call, "-o", out)
     assert (code, text.splitlines()[0].startswith("late is admitted to")) == (0, True)
     assert gpurt("analyze", out)[0] == 0
     new.write_text(LATE.replace("cpu = 4", "cpu = 0").replace("segments = [", 'segments = [{ cpu = "35ms" }, '))
-    code, text, _ = gpurt("plan", "add", planned, new, *call)
+    code, text, _ = gpurt("plan", "partitions", planned, new, *call)
     assert (code, "low: no bound below the deadline of 60" in text) == (1, True)
 
 
@@ -292,18 +292,18 @@ def test_policies_that_run_jobs_at_once_are_refused(gpurt: Gpurt, tmp_path: Path
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\npolicy = "timesliced"\n'))
     (tmp_path / "task.toml").write_text(LATE)
-    assert gpurt("plan", "add", planned, tmp_path / "task.toml")[0] == 2
+    assert gpurt("plan", "partitions", planned, tmp_path / "task.toml")[0] == 2
 
 
 def test_admission_places_one_more_task_and_keeps_the_file(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, task, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     task.write_text(LATE.replace("cpu = 4", "cpu = 0"))
-    assert "detect, late share CPU 0" in gpurt("plan", "add", planned, task)[1]
-    assert [gpurt("plan", "add", planned, task, *more)[0] for more in ([], ["--gpu-only"])] == [1, 0]
+    assert "detect, late share CPU 0" in gpurt("plan", "partitions", planned, task)[1]
+    assert [gpurt("plan", "partitions", planned, task, *more)[0] for more in ([], ["--gpu-only"])] == [1, 0]
     planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\ncu_mask = "0xf"\nslice = "5ms"\n'))
     task.write_text(LATE)
-    code, text, _ = gpurt("plan", "add", planned, task, "-o", out)
+    code, text, _ = gpurt("plan", "partitions", planned, task, "-o", out)
     assert code == 0
     assert "late is admitted to p1: an existing partition of the same size" in text
     written = load(out).taskset
@@ -316,11 +316,11 @@ def test_a_task_without_a_place_is_told_why(gpurt: Gpurt, tmp_path: Path) -> Non
     planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     task.write_text(LATE.replace('"40ms"', '"9s"'))
-    code, text, _ = gpurt("plan", "add", planned, task, "--move", "-o", tmp_path / "out.toml")
+    code, text, _ = gpurt("plan", "partitions", planned, task, "--move", "-o", tmp_path / "out.toml")
     assert (code, text.splitlines()[0]) == (1, "NOT ADMITTED: late has no place")
     assert len(text.splitlines()) == 5
     assert not (tmp_path / "out.toml").exists()
-    told = json.loads(gpurt("plan", "add", planned, task, "--json")[1])
+    told = json.loads(gpurt("plan", "partitions", planned, task, "--json")[1])
     assert (told["admitted"], told["partition"], len(told["tried"])) == (False, None, 3)
 
 
@@ -339,7 +339,7 @@ def test_a_wrong_task_file_is_named_with_the_line(gpurt: Gpurt, tmp_path: Path, 
     planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     task.write_text(text)
-    code, out, err = gpurt("plan", "add", planned, task)
+    code, out, err = gpurt("plan", "partitions", planned, task)
     assert (code, out) == (3, "")
     assert says in err
     assert err.startswith(f"gpurt: {task}:")
@@ -348,11 +348,11 @@ def test_a_wrong_task_file_is_named_with_the_line(gpurt: Gpurt, tmp_path: Path, 
 
 def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
     (tmp_path / "task.toml").write_text(LATE)
-    code, _, err = gpurt("plan", "add", EXAMPLE, tmp_path / "task.toml")
+    code, _, err = gpurt("plan", "partitions", EXAMPLE, tmp_path / "task.toml")
     assert (code, "has no [[partition]]" in err) == (2, True)
 
 
-@pytest.mark.parametrize(("words", "option"), [(["plan", "add"], False), (["apply", "--admit"], True)])
+@pytest.mark.parametrize(("words", "option"), [(["plan", "partitions"], False), (["apply", "--admit"], True)])
 @pytest.mark.parametrize(
     ("keys", "why"),
     [('slice = "2ms"', "has no compute_units"), ('compute_units = 8\nshared = "priority"', "its tasks share one TSG")],
@@ -377,8 +377,8 @@ def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('epsilon = "0.1ms"\n', ""))
     new.write_text(LATE)
-    for call in (("plan partitions", planned), ("plan add", planned, new), ("plan add", planned, new, "--move")):
-        code, out, err = gpurt(*call)
+    for call in ((planned,), (planned, new), (planned, new, "--move")):
+        code, out, err = gpurt("plan partitions", *call)
         assert (code, out, "epsilon is missing" in err) == (3, "", True)
 
 
@@ -387,7 +387,7 @@ def test_kernels_and_copies_are_refused(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     new.write_text(LATE[: LATE.index("conflict")] + 'segments = [{ copy = "1ms" }, { kernel = "400ms" }]\n')
-    code, out, err = gpurt("plan", "add", planned, new)
+    code, out, err = gpurt("plan", "partitions", planned, new)
     assert (code, out) == (2, "")
     assert "late has kernels or copies" in err
 
@@ -398,7 +398,7 @@ def test_a_new_partition_would_have_the_policy_of_the_platform(gpurt: Gpurt, tmp
     text = planned.read_text().replace("compute_units = 4\n", 'compute_units = 4\npolicy = "segment"\n')
     planned.write_text(text.replace("cpus = 5\n", 'cpus = 5\npolicy = "timesliced"\n'))
     new.write_text(LATE.replace('"200ms"', '"42ms"'))
-    code, out, err = gpurt("plan", "add", planned, new)
+    code, out, err = gpurt("plan", "partitions", planned, new)
     assert (code, out) == (2, "")
     assert "the file says timesliced" in err
 
@@ -454,9 +454,9 @@ def test_a_new_division_takes_nothing_from_partitions_of_the_same_name(gpurt: Gp
     assert gpurt("plan", "partitions", planned, "--sizes", "6:2", "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\nslice = "5ms"\ncu_mask = "0x3f"\n'))
     new.write_text(LATE.replace('"200ms"', '"14ms"').replace('"40ms"', '"60ms"'))
-    code, text, _ = gpurt("plan", "add", planned, new)
+    code, text, _ = gpurt("plan", "partitions", planned, new)
     assert code == 1, text
-    code, text, err = gpurt("plan", "add", planned, new, "--move", "-o", out)
+    code, text, err = gpurt("plan", "partitions", planned, new, "--move", "-o", out)
     assert (code, "a new division" in text) == (0, True), text
     assert "cu_mask, slice of the old ones were left out" in err
     assert {(one.slice, one.cu_mask) for one in load(out).taskset.partitions} == {(None, None)}

@@ -99,7 +99,7 @@ def test_writing_is_always_called_output() -> None:
 @pytest.mark.parametrize(
     ("words", "meant"),
     [("plan mode", "gpurt plan modes"), ("analyse", "gpurt analyze"), ("statsu", "gpurt status"),
-     ("policy", "gpurt set policy"), ("check", "gpurt trace check"), ("trace plots", "gpurt trace plot")],
+     ("policy", "gpurt set policy"), ("record", "gpurt trace record"), ("trace plots", "gpurt trace plot")],
 )  # fmt: skip
 def test_a_wrong_command_gets_the_one_that_is_meant(gpurt: Gpurt, words: str, meant: str) -> None:
     code, out, err = gpurt(*words.split())

@@ -46,21 +46,21 @@ def planned(gpurt: Gpurt, folder: Path, more: str) -> Path:
 def test_nothing_is_admitted_beside_best_effort_in_no_partition(gpurt: Gpurt, tmp_path: Path) -> None:
     file, late = planned(gpurt, tmp_path, STRAY), tmp_path / "late.toml"
     late.write_text(LATE.replace("1400ms", "40ms"))
-    code, out, err = gpurt("plan", "add", file, late)
+    code, out, err = gpurt("plan", "partitions", file, late)
     line = file.read_text()[: file.read_text().index(STRAY)].count("\n") + 2
     assert (code, out) == (3, "")
     assert err.startswith(f"gpurt: {file}:{line}: stray uses the GPU and names no partition")
     planned(gpurt, tmp_path, STRAY + 'partition = "rest"\n' + REST)
-    assert gpurt("plan", "add", file, late)[0] == 0
+    assert gpurt("plan", "partitions", file, late)[0] == 0
 
 
 def test_best_effort_in_a_partition_is_not_moved_away(gpurt: Gpurt, tmp_path: Path) -> None:
     """The new division has partitions for real-time tasks only; its p1 could be one that best effort names."""
     file, late, out = planned(gpurt, tmp_path, REST), tmp_path / "late.toml", tmp_path / "out.toml"
     late.write_text(LATE)
-    assert gpurt("plan", "add", file, late)[0] == 1
-    assert gpurt("plan", "add", file, late, "--move")[0] == 0
+    assert gpurt("plan", "partitions", file, late)[0] == 1
+    assert gpurt("plan", "partitions", file, late, "--move")[0] == 0
     planned(gpurt, tmp_path, STRAY + 'partition = "rest"\n' + REST)
-    code, text, _ = gpurt("plan", "add", file, late, "--move", "-o", out, "--json")
+    code, text, _ = gpurt("plan", "partitions", file, late, "--move", "-o", out, "--json")
     assert (code, out.exists(), json.loads(text)["admitted"]) == (1, False, False)
     assert "a new division of the GPU: stray is best effort" in json.loads(text)["why"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The input and output of `gpurt plan add`: a taskset file with one more task, and the place that was found for it."""
+"""A taskset file with one more task, and the place that was found for it: `gpurt plan partitions FILE TASK`."""
 
 from __future__ import annotations
 

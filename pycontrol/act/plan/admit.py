@@ -64,7 +64,7 @@ def _priorities(matched: Mapping[int, Task]) -> dict[int, int]:
 
 
 def _place(file: Path, task: Path) -> _Placed:
-    """The place that `gpurt plan add` finds while no partition changes its size."""
+    """The place that `gpurt plan partitions FILE TASK` finds while no partition changes its size."""
     loaded, text, name = extended(file, task)
     taskset = loaded.taskset
     if not taskset.partitions:
