@@ -104,7 +104,7 @@ def _meant(word: str, ctx: click.Context) -> str:
 @click.group(
     cls=LazyGroup,
     context_settings=CONTEXT,
-    epilog="Begin: gpurt demo.  Also: gpurt help keys, help exit codes, completion.",
+    epilog="Begin: gpurt demo.  Also: gpurt help keys, help exit codes, help completion.",
 )
 @click.option("--device", type=Host(), metavar="PATH", envvar="GPURT_DEVICE",
               help="The host to ask: /dev/gpurt or a socket.")  # fmt: skip

@@ -105,7 +105,6 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "": {
         "help": CommandEntry("say what a command, a key of a file or an exit code is", "system", hidden=True),
-        "completion": CommandEntry("print the completion script of a shell", "system", hidden=True),
     },
 }
 #: Command name -> its entry.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands about the machine, the shell and the words of files and commands: doctor, completion, help."""
+"""The commands about the machine, and about the words of files, commands and shells: doctor, help."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from pycontrol.commands.options import JSON, command
 from pycontrol.observe.doctor import Status, as_text, examine
 from pycontrol.output import render
 from pycontrol.table import COMPLETE, paths
+
+#: Those whose completion scripts click has.
+SHELLS = ("bash", "zsh", "fish")
 
 
 @command(
@@ -46,30 +49,14 @@ def doctor_command(device: str | None, file: Path | None, as_json: bool) -> int:
 @command(
     epilog="""\b
 Examples:
-  eval "$(gpurt completion bash)"
-  gpurt completion fish > ~/.config/fish/completions/gpurt.fish
-
-\b
-Exit codes: 0 done; 2 unknown shell."""
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
-def completion_command(shell: str) -> int:
-    """Print the completion script of a shell: bash, zsh or fish."""
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(click.get_current_context().find_root().command, {}, "gpurt", COMPLETE).source())
-    return 0
-
-
-@command(
-    epilog="""\b
-Examples:
   gpurt help plan modes
   gpurt help task.period           a key of taskset files, of a table or of all
   gpurt help epsilon
   gpurt help keys
   gpurt help exit codes
   gpurt help schema > FILE         the JSON Schema of taskset files, for editors
+  eval "$(gpurt help completion bash)"
+  gpurt help completion fish > ~/.config/fish/completions/gpurt.fish
 
 \b
 Exit codes: 0 done; 2 there is no such word."""
@@ -77,13 +64,20 @@ Exit codes: 0 done; 2 there is no such word."""
 @click.argument("words", nargs=-1)
 @click.pass_context
 def help_command(ctx: click.Context, words: tuple[str, ...]) -> int:
-    """Say what a command, a key of a taskset file or an exit code is."""
+    """Say what a command, a key of a taskset file or an exit code is; print a schema, or a completion script."""
     root, text = ctx.find_root().command, " ".join(words)
     if not text or text in dict(paths()):
         root.main([*words, "--help"], prog_name="gpurt", standalone_mode=False)
         return 0
     if "-".join(words) == "exit-codes":
         render.say(render.table(("code", "meaning"), [(str(code), text) for code, text in EXIT_CODES.items()]))
+        return 0
+    if words[:1] == ("completion",):
+        if len(words) != 2 or words[1] not in SHELLS:
+            raise UsageError(f"name a shell: help completion {'|'.join(SHELLS)}")
+        kind = get_completion_class(words[1])
+        assert kind is not None
+        click.echo(kind(root, {}, "gpurt", COMPLETE).source())
         return 0
     if text == "schema":
         click.echo(in_lines(json_schema()))

@@ -304,8 +304,8 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["set", "priority", "1", ""], 2, "'' is not a valid process id"),
         (["set", "policy", "boosted", "--poll-period", "1ms"], 2, "go with policy job"),
         (["demo", "--policy", "fair"], 2, "no set-up"),
-        (["completion", "tcsh"], 2, "tcsh"),
-        (["completion"], 2, "Choose from: bash, zsh, fish"),
+        (["help", "completion", "tcsh"], 2, "name a shell"),
+        (["help", "completion"], 2, "help completion bash|zsh|fish"),
         (["set", "rule", "exempt", "camera"], 2, "(camera): name exactly one of --pid"),
         (["status", "--device", "x"], 2, "before the command: gpurt --device PATH status"),
         (["set", "group", "", "1"], 2, "'' is not 1 to 31 printable"),
@@ -583,7 +583,7 @@ def test_doctor_leaves_the_highest_priority_to_the_module(monkeypatch: pytest.Mo
 def test_schema_and_completion(gpurt: Gpurt) -> None:
     assert json.loads(gpurt("help", "schema")[1])["title"] == "gpurt taskset"
     for shell in ("bash", "zsh", "fish"):
-        assert "_GPURT_COMPLETE" in gpurt("completion", shell)[1]
+        assert "_GPURT_COMPLETE" in gpurt("help", "completion", shell)[1]
 
 
 def test_a_bug_is_one_line_too(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_help_is_there_without_a_manual_page(gpurt: Gpurt) -> None:
     assert gpurt("help", "task.waiting")[1].endswith(' suspend unless given ("busy", "suspend")\n')
     assert "thread.order: which of the pending jobs it serves next; required (" in gpurt("help", "keys")[1]
     assert gpurt("--help")[1].splitlines()[-1] == (
-        "  Begin: gpurt demo.  Also: gpurt help keys, help exit codes, completion."
+        "  Begin: gpurt demo.  Also: gpurt help keys, help exit codes, help completion."
     )
     assert [one.split(":")[0] for one in gpurt("help", "epsilon")[1].splitlines()] == [
         "platform.epsilon", "partition.epsilon"

@@ -25,7 +25,7 @@ OF_EACH_GROUP = (
     ("analyze", "two-programs.toml"), ("plan priorities", "minimal.toml"), ("plan modes", "minimal.toml"),
     ("simulate", "minimal.toml", "--runs", "2"), ("report", "minimal.toml", "-o", "report.html"),
     ("plan partitions", "partitions.toml"), ("plan slices", "slices.toml"), ("plan energy explain", "energy/toy.toml"),
-    ("help", "schema"), ("experiment", "run"), ("completion", "bash"),
+    ("help", "schema"), ("experiment", "run"), ("help", "completion", "bash"),
 )  # fmt: skip
 #: How setuptools makes either, without the network: the backend that pip calls.
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
