@@ -176,9 +176,9 @@ def check_command(
         words = [" ".join(xcc) for xcc in one["registers"]]
         told = words[0] if len(set(words)) == 1 else "; ".join(words)
         lines.append(f"{one['name']}: registers SE0.. {told}; HSA_CU_MASK={one['hsa_cu_mask'] or 'cannot say this'}")
-    for one in findings:
-        kind, what = "ERROR" if one.error else "warn ", ", ".join(one.names) or where.topology.name
-        lines.append(f"{one.rule} {kind} {what}: {one.text}")
+    for finding in findings:
+        kind, what = "ERROR" if finding.error else "warn ", ", ".join(finding.names) or where.topology.name
+        lines.append(f"{finding.rule} {kind} {what}: {finding.text}")
     lines += [] if findings else ["nothing found"]
     render.emit({**where.data, "clean": clean, "findings": listed, "partitions": shown}, as_json, "\n".join(lines))
     return 0 if clean else 1
