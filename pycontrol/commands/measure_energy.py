@@ -76,6 +76,8 @@ def energy_command(
 
     A sensor that vanishes, Ctrl-C, SIGTERM and SIGHUP end the measurement; what was measured is printed and in files.
     """
+    if not command and (kernels or units or output or samples):
+        raise UsageError("name a program to measure")
     if not command:
         return _list(least or 0, as_json)
     label, plan = _label(gpu, clock), turns(command, kernels, units, rounds)

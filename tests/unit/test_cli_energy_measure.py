@@ -306,7 +306,7 @@ def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> N
     other.write_text("a,b\n")
     cut.write_text(",".join(measured.MEASURED_COLUMNS) + "\nx")
     wrong = [
-        ([], 2, "Missing argument"),
+        (["--kernel", "a", "--units", "1"], 2, "name a program to measure"),
         (["--", "/nonexistent/x"], 6, "/nonexistent/x: cannot be started: No such file"),
         (["--", "/"], 6, "/: cannot be started: Permission denied"),
         (["--sensor", "nvml:9:energy", "--", "true"], 6, "there is no sensor 'nvml:9:energy'"),
