@@ -13,24 +13,16 @@
  *	drv/		the drivers inside the module, and the port to patched ones
  *	main.c		puts them together
  *
- * Calls up are callbacks: seam.h (deciding), exits.h (the end of a process), and work items.  The
+ * Calls up are callbacks: struct gpurt_seam (deciding), exits.h (the end of a process), and work items.  The
  * self-tests and the KUnit suites stand in tests/.  docs/locks.md has the order of all locks.
  */
 #include <linux/module.h>
 
 #include "base/rules.h"
 #include "base/workers.h"
-#include "calls/chardev.h"
-#include "calls/cpu.h"
-#include "calls/netlink.h"
-#include "clients/boost.h"
-#include "clients/boost_calls.h"
-#include "clients/budgets.h"
-#include "clients/client.h"
-#include "clients/files.h"
-#include "clients/policy.h"
-#include "decide/job.h"
-#include "decide/seam.h"
+#include "calls/calls.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "drv/agents.h"
 #include "drv/port_gpu.h"
 #include "drv/vgpu.h"

@@ -14,11 +14,9 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "calls/chardev.h"
-#include "calls/ioctl.h"
-#include "clients/files.h"
-#include "clients/wait.h"
-#include "decide/runlist.h"
+#include "calls/calls.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"

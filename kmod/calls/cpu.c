@@ -10,9 +10,8 @@
 #include <linux/module.h>
 #include <linux/sched.h>
 
-#include "calls/cpu.h"
-#include "decide/gpu.h"
-#include "decide/gpus.h"
+#include "calls/calls.h"
+#include "decide/decide.h"
 
 int gpurt_thread_cpu = -1;
 module_param_named(thread_cpu, gpurt_thread_cpu, int, 0444);

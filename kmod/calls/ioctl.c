@@ -7,20 +7,11 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
-#include "calls/ioctl.h"
-#include "clients/boost.h"
-#include "clients/boost_calls.h"
-#include "clients/bus.h"
-#include "clients/decisions.h"
-#include "clients/files.h"
-#include "clients/group.h"
-#include "clients/news.h"
-#include "clients/wait.h"
+#include "calls/calls.h"
+#include "clients/clients.h"
 #include "core/agents.h"
 #include "core/calls.h"
-#include "decide/gpu.h"
-#include "decide/gpus.h"
-#include "decide/job.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/events.h"
 #include "state/file.h"

@@ -5,8 +5,7 @@
  */
 #include <linux/module.h>
 
-#include "calls/netlink.h"
-#include "calls/netlink_handlers.h"
+#include "calls/calls.h"
 #include "core/attributes.h"
 
 /* By command, from core/attributes.c; see fill_policies(). */

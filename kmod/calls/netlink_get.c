@@ -13,15 +13,12 @@
 #include <linux/sched.h>
 
 #include "base/raised.h"
-#include "calls/netlink_handlers.h"
-#include "clients/boost.h"
-#include "clients/budgets.h"
+#include "base/rules.h"
+#include "calls/calls.h"
+#include "clients/clients.h"
 #include "compat.h"
 #include "core/agents.h"
-#include "decide/gpu.h"
-#include "decide/gpus.h"
-#include "decide/runlist.h"
-#include "decide/stuck_timer.h"
+#include "decide/decide.h"
 #include "state/clients.h"
 #include "state/team.h"
 
@@ -77,6 +74,17 @@ static u32 pid_for_reader(struct netlink_callback *cb, const struct gpurt_client
 static void *begin(struct sk_buff *skb, struct netlink_callback *cb, u8 command)
 {
 	return genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &gpurt_family, NLM_F_MULTI, command);
+}
+
+/* Ends a message, or takes it back if it does not fit. */
+static int finish(struct sk_buff *skb, void *header, bool full)
+{
+	if (full) {
+		genlmsg_cancel(skb, header);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, header);
+	return 0;
 }
 
 /* @put adds the messages about one GPU, from the cursor on; -EMSGSIZE when the buffer is full. */
@@ -181,23 +189,18 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		barred += gpurt_boost_is(client, GPURT_BOOST_BARRED);
 		cond_resched();
 	}
-	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
-	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
-	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->job.notice)) ||
-	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_CLIENT_COUNT, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
-	    nla_put_u32(skb, GPURT_A_BARRED_COUNT, barred) ||
-	    put_runner(skb, cb, gpu) ||
-	    (!gpurt_boost_why_not() && nla_put_u32(skb, GPURT_A_NORMAL_PRIORITIES, gpurt_normal)) ||
-	    nla_put_u64_64bit(skb, GPURT_A_UPDATES, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
-	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
-	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_stuck(skb, gpu) ||
-	    (*gpu->device && nla_put_string(skb, GPURT_A_DEVICE, gpu->device)) || put_shape(skb, gpu)) {
-		genlmsg_cancel(skb, header);
-		return -EMSGSIZE;
-	}
-	genlmsg_end(skb, header);
-	return 0;
+	return finish(skb, header, !header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+		      nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
+		      nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->job.notice)) ||
+		      nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
+		      nla_put_u32(skb, GPURT_A_CLIENT_COUNT, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
+		      nla_put_u32(skb, GPURT_A_BARRED_COUNT, barred) ||
+		      put_runner(skb, cb, gpu) ||
+		      (!gpurt_boost_why_not() && nla_put_u32(skb, GPURT_A_NORMAL_PRIORITIES, gpurt_normal)) ||
+		      nla_put_u64_64bit(skb, GPURT_A_UPDATES, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
+		      nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
+		      nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_stuck(skb, gpu) ||
+		      (*gpu->device && nla_put_string(skb, GPURT_A_DEVICE, gpu->device)) || put_shape(skb, gpu));
 }
 
 int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb)
@@ -257,30 +260,25 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	const struct gpurt_seat *seat = READ_ONCE(client->seat);
 	struct gpurt_sched_client *c = &client->core;
 
-	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
-	    (seat && is_known(cb, client) && nla_put_string(skb, GPURT_A_GROUP, seat->team->name)) ||
-	    nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_PID, pid_for_reader(cb, client)) ||
-	    nla_put_string(skb, GPURT_A_COMM, is_known(cb, client) ? client->comm : "") ||
-	    nla_put_u32(skb, GPURT_A_STATE, state(client)) ||
-	    nla_put_u32(skb, GPURT_A_PRIORITY, gpurt_level_told(client)) ||
-	    nla_put_u32(skb, GPURT_A_OWN_PRIORITY, READ_ONCE(c->own)) ||
-	    nla_put_u32(skb, GPURT_A_SET_PRIORITY, READ_ONCE(*(seat ? &seat->team->core.set : &c->set))) ||
-	    nla_put_u32(skb, GPURT_A_DEPTH, READ_ONCE(c->depth)) ||
-	    nla_put_u32(skb, GPURT_A_TSGS, READ_ONCE(c->tsgs)) ||
-	    nla_put_u32(skb, GPURT_A_EXEMPT, READ_ONCE(c->exempt)) ||
-	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(READ_ONCE(c->entry)->demoted)) ||
-	    nla_put_u32(skb, GPURT_A_FORM, READ_ONCE(c->boost.form)) ||
-	    nla_put_u32(skb, GPURT_A_RAISED, raised_to(client)) ||
-	    nla_put_u32(skb, GPURT_A_KEPT, !!READ_ONCE(client->kept.raised.task)) ||
-	    nla_put_u32(skb, GPURT_A_COPY, READ_ONCE(client->copier.node.state)) ||
-	    nla_put_u64_64bit(skb, GPURT_A_COPIES, READ_ONCE(client->copier.node.copies), GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_BARRED, gpurt_boost_is(client, GPURT_BOOST_BARRED)) || put_counts(skb, gpu, c)) {
-		genlmsg_cancel(skb, header);
-		return -EMSGSIZE;
-	}
-	genlmsg_end(skb, header);
-	return 0;
+	return finish(skb, header, !header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+		      (seat && is_known(cb, client) && nla_put_string(skb, GPURT_A_GROUP, seat->team->name)) ||
+		      nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
+		      nla_put_u32(skb, GPURT_A_PID, pid_for_reader(cb, client)) ||
+		      nla_put_string(skb, GPURT_A_COMM, is_known(cb, client) ? client->comm : "") ||
+		      nla_put_u32(skb, GPURT_A_STATE, state(client)) ||
+		      nla_put_u32(skb, GPURT_A_PRIORITY, gpurt_level_told(client)) ||
+		      nla_put_u32(skb, GPURT_A_OWN_PRIORITY, READ_ONCE(c->own)) ||
+		      nla_put_u32(skb, GPURT_A_SET_PRIORITY, READ_ONCE(*(seat ? &seat->team->core.set : &c->set))) ||
+		      nla_put_u32(skb, GPURT_A_DEPTH, READ_ONCE(c->depth)) ||
+		      nla_put_u32(skb, GPURT_A_TSGS, READ_ONCE(c->tsgs)) ||
+		      nla_put_u32(skb, GPURT_A_EXEMPT, READ_ONCE(c->exempt)) ||
+		      nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(READ_ONCE(c->entry)->demoted)) ||
+		      nla_put_u32(skb, GPURT_A_FORM, READ_ONCE(c->boost.form)) ||
+		      nla_put_u32(skb, GPURT_A_RAISED, raised_to(client)) ||
+		      nla_put_u32(skb, GPURT_A_KEPT, !!READ_ONCE(client->kept.raised.task)) ||
+		      nla_put_u32(skb, GPURT_A_COPY, READ_ONCE(client->copier.node.state)) ||
+		      nla_put_u64_64bit(skb, GPURT_A_COPIES, READ_ONCE(client->copier.node.copies), GPURT_A_PAD) ||
+		      nla_put_u32(skb, GPURT_A_BARRED, gpurt_boost_is(client, GPURT_BOOST_BARRED)) || put_counts(skb, gpu, c));
 }
 
 /* The list is in order of ids. */
@@ -321,13 +319,8 @@ static int put_latency(struct sk_buff *skb, struct netlink_callback *cb, struct 
 	const struct gpurt_latency *l = &gpu->runlist.latency[cause];
 	void *header = begin(skb, cb, GPURT_CMD_GET_LATENCY);
 
-	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) || nla_put_u32(skb, GPURT_A_CAUSE, cause) ||
-	    put_times(skb, l)) {
-		genlmsg_cancel(skb, header);
-		return -EMSGSIZE;
-	}
-	genlmsg_end(skb, header);
-	return 0;
+	return finish(skb, header, !header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+		      nla_put_u32(skb, GPURT_A_CAUSE, cause) || put_times(skb, l));
 }
 
 /* Leaves out causes that never happened. */
@@ -366,17 +359,82 @@ static int put_bus(struct sk_buff *skb, struct netlink_callback *cb, struct gpur
 {
 	void *header = begin(skb, cb, GPURT_CMD_GET_BUS);
 
-	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
-	    nla_put_u32(skb, GPURT_A_WAITERS, READ_ONCE(gpu->bus.core.waiters)) ||
-	    put_times(skb, &gpu->bus.core.waits) || put_holder(skb, cb, READ_ONCE(gpu->bus.core.holder))) {
-		genlmsg_cancel(skb, header);
-		return -EMSGSIZE;
-	}
-	genlmsg_end(skb, header);
-	return 0;
+	return finish(skb, header, !header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+		      nla_put_u32(skb, GPURT_A_WAITERS, READ_ONCE(gpu->bus.core.waiters)) ||
+		      put_times(skb, &gpu->bus.core.waits) || put_holder(skb, cb, READ_ONCE(gpu->bus.core.holder)));
 }
 
 int gpurt_nl_get_bus(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	return dump(skb, cb, put_bus);
+}
+
+/*
+ * GPURT_CMD_GET_RULES.  A dump of many messages takes several calls, between which rules may
+ * change.  The dump tells of the rules in the order in which they were made, up to the last one
+ * made before the dump began.  So it ends however many are made meanwhile.  After a change the
+ * kernel marks its messages with NLM_F_DUMP_INTR.
+ *
+ * How far such a dump has got: ids of rules.
+ */
+struct rules_cursor {
+	bool started;
+	u64 after;			/* the last one that was sent */
+	u64 last;			/* of this dump */
+};
+
+struct rules_dump {
+	struct sk_buff *skb;
+	struct netlink_callback *cb;
+	struct rules_cursor *at;
+	bool all;			/* the reader has CAP_NET_ADMIN */
+};
+
+/*
+ * As of clients, a process is told to readers of its user and to those with CAP_NET_ADMIN.  Names and paths are told to
+ * the latter only, for they are those of anyone's processes.
+ */
+static int put_process(const struct rules_dump *d, const struct gpurt_rule_entry *rule)
+{
+	bool all = d->all;
+
+	if (rule->attr != GPURT_A_PID)
+		return nla_put_string(d->skb, rule->attr, all ? rule->text : "");
+	all = all || uid_eq(NETLINK_CREDS(d->cb->skb)->uid, rule->user);
+	return nla_put_u32(d->skb, GPURT_A_PID, all ? pid_nr_ns(rule->pid, task_active_pid_ns(current)) : 0);
+}
+
+static int put_rule(const struct gpurt_rule_entry *rule, void *about)
+{
+	struct rules_dump *d = about;
+	u32 flag = rule->what == GPURT_RULE_EXEMPT ? GPURT_A_EXEMPT : GPURT_A_BARRED;
+	void *header = begin(d->skb, d->cb, GPURT_CMD_GET_RULES);
+
+	if (!header)
+		return -EMSGSIZE;
+	genl_dump_check_consistent(d->cb, header);
+	if (nla_put_u32(d->skb, flag, 1) || put_process(d, rule) ||
+	    nla_put_u64_64bit(d->skb, GPURT_A_TIME_NS, rule->since, GPURT_A_PAD)) {
+		genlmsg_cancel(d->skb, header);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(d->skb, header);
+	d->at->after = rule->id;
+	return 0;
+}
+
+int gpurt_nl_get_rules(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct rules_dump d = { skb, cb, (struct rules_cursor *)cb->ctx, netlink_capable(cb->skb, CAP_NET_ADMIN) };
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct rules_cursor) > sizeof(cb->ctx));
+	if (!d.at->started) {
+		err = gpurt_nl_check(cb->skb, cb->nlh, cb->extack);
+		if (err)
+			return err;
+		*d.at = (struct rules_cursor){ .started = true, .last = gpurt_rules_last() };
+	}
+	err = gpurt_rules_walk(d.at->after, d.at->last, &cb->seq, put_rule, &d);
+	return skb->len ? skb->len : err;
 }

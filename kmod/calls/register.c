@@ -3,18 +3,9 @@
 #include <linux/err.h>
 #include <linux/export.h>
 
-#include "calls/cpu.h"
-#include "clients/budgets.h"
-#include "clients/bus.h"
-#include "clients/client.h"
-#include "clients/policy.h"
-#include "decide/driver.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/gpus.h"
-#include "decide/runlist.h"
-#include "decide/stuck.h"
-#include "decide/updates.h"
+#include "calls/calls.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "drv/drv.h"
 
 /* Makes a GPU that no other code can find yet.  Returns an ERR_PTR() on failure. */

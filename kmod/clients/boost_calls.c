@@ -15,8 +15,7 @@
 #include <linux/sched/signal.h>
 
 #include "base/raised.h"
-#include "clients/boost.h"
-#include "clients/boost_calls.h"
+#include "clients/clients.h"
 #include "core/boost.h"
 #include "state/client.h"
 #include "state/file.h"

@@ -17,8 +17,8 @@
 #include <linux/string.h>
 
 #include "base/rules.h"
-#include "clients/budgets.h"
-#include "decide/gate.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/team.h"
 

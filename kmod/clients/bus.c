@@ -10,9 +10,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
-#include "clients/boost.h"
-#include "clients/boost_calls.h"
-#include "clients/bus.h"
+#include "clients/clients.h"
 #include "compat.h"
 #include "state/client.h"
 #include "state/events.h"

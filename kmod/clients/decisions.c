@@ -7,15 +7,8 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
-#include "clients/boost.h"
-#include "clients/boost_calls.h"
-#include "clients/bus.h"
-#include "clients/client.h"
-#include "clients/decisions.h"
-#include "clients/group.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/job.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/exits.h"
 #include "state/team.h"

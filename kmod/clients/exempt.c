@@ -5,9 +5,8 @@
 #include <linux/sched/task.h>
 
 #include "base/rules.h"
-#include "clients/exempt.h"
-#include "decide/gate.h"
-#include "decide/updates.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "drv/drv.h"
 #include "state/client.h"
 #include "state/process.h"

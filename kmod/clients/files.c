@@ -6,17 +6,12 @@
 #include <linux/sched/signal.h>
 
 #include "base/raised.h"
-#include "clients/boost_calls.h"
-#include "clients/client.h"
-#include "clients/files.h"
-#include "clients/group.h"
-#include "decide/gpu.h"
-#include "decide/gpus.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"
 #include "state/team.h"
-#include "state/teams.h"
 
 /*
  * Whether the opener executes the program that opened the descriptor.  The flag file->gone alone

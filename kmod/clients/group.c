@@ -9,20 +9,13 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
-#include "clients/boost_calls.h"
-#include "clients/budgets.h"
-#include "clients/bus.h"
-#include "clients/group.h"
+#include "clients/clients.h"
 #include "core/sched.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/gpus.h"
-#include "decide/updates.h"
+#include "decide/decide.h"
 #include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"
 #include "state/team.h"
-#include "state/teams.h"
 
 /* Whether clients of any GPU can be in a group. */
 bool gpurt_groups_possible(void)

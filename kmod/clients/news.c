@@ -3,12 +3,8 @@
 #include <linux/sched.h>
 
 #include "base/deps.h"
-#include "clients/boost.h"
-#include "clients/boost_calls.h"
-#include "clients/news.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/job.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "state/client.h"
 
 static int decide_news(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)

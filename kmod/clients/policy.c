@@ -5,10 +5,8 @@
 #include <linux/mutex.h>
 #include <linux/printk.h>
 
-#include "clients/boost.h"
-#include "clients/policy.h"
-#include "decide/gate.h"
-#include "decide/job.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "state/gpu.h"
 
 static unsigned int first_policy = GPURT_POLICY_SEGMENT;

@@ -2,9 +2,8 @@
 /* Calls that wait for a grant, for work, or for an agent's next order.  state/wake.c wakes them. */
 #include <linux/sched.h>
 
-#include "clients/wait.h"
-#include "decide/gpu.h"
-#include "decide/runlist.h"
+#include "clients/clients.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/file.h"
 #include "state/wake.h"

@@ -11,11 +11,7 @@
 
 #include "base/workers.h"
 #include "compat.h"
-#include "decide/driver.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/runlist.h"
-#include "decide/seam.h"
+#include "decide/decide.h"
 #include "drv/drv.h"
 #include "state/clients.h"
 #include "state/events.h"

@@ -37,10 +37,7 @@
 #include <linux/sched/signal.h>
 
 #include "base/deps.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/runlist.h"
-#include "decide/seam.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/events.h"
 #include "state/team.h"

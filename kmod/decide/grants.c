@@ -3,7 +3,7 @@
 #include <linux/sched.h>
 
 #include "base/workers.h"
-#include "decide/grants.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/events.h"
 #include "state/wake.h"

@@ -20,9 +20,7 @@
 #include "base/raised.h"
 #include "base/tracepoints.h"
 #include "compat.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/job.h"
+#include "decide/decide.h"
 #include "state/clients.h"
 #include "state/exits.h"
 

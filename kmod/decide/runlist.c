@@ -8,11 +8,7 @@
 #include <linux/ktime.h>
 
 #include "base/workers.h"
-#include "decide/gpu.h"
-#include "decide/grants.h"
-#include "decide/runlist.h"
-#include "decide/seam.h"
-#include "decide/stuck_timer.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/events.h"
 #include "state/exits.h"

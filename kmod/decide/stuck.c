@@ -12,16 +12,11 @@
 #include <linux/sched/signal.h>
 
 #include "compat.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/runlist.h"
-#include "decide/stuck.h"
-#include "decide/stuck_timer.h"
+#include "decide/decide.h"
 #include "state/client.h"
 #include "state/clients.h"
 #include "state/events.h"
 #include "state/team.h"
-#include "state/teams.h"
 
 struct look {
 	struct gpurt_update u;

@@ -5,7 +5,7 @@
 #include <linux/moduleparam.h>
 
 #include "base/workers.h"
-#include "decide/stuck_timer.h"
+#include "decide/decide.h"
 #include "state/gpu.h"
 
 static unsigned int stuck_ms = GPURT_STUCK_DEFAULT_NS / NSEC_PER_MSEC;

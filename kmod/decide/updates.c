@@ -9,12 +9,7 @@
 #include <linux/sched.h>
 
 #include "compat.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/grants.h"
-#include "decide/runlist.h"
-#include "decide/seam.h"
-#include "decide/updates.h"
+#include "decide/decide.h"
 #include "state/clients.h"
 #include "state/team.h"
 #include "state/wake.h"

@@ -24,8 +24,10 @@
 #include "state/client.h"
 
 struct gpurt_allowance;
+struct gpurt_file;
 struct gpurt_gpu;
 struct gpurt_team;
+struct pid;
 
 /* A group on one GPU. */
 struct gpurt_seat {
@@ -75,6 +77,13 @@ void gpurt_team_put(struct gpurt_team *team);
 struct gpurt_client *gpurt_voice(struct gpurt_sched_client *owner);
 u32 gpurt_level_of_member(const struct gpurt_client *client, u32 own, u32 hint);
 u32 gpurt_level_told(const struct gpurt_client *client);
+
+/* teams.c: the groups that there are, by user and name, and the descriptors in them. */
+bool gpurt_team_has_room(kuid_t uid, const char *name, u32 more);
+int gpurt_team_enter(struct gpurt_file *file, const char *name, bool all);
+void gpurt_team_leave(struct gpurt_file *file);
+u32 gpurt_team_elsewhere(const struct gpurt_client *client);
+u32 gpurt_team_pids(struct gpurt_team *team, struct pid **pids);
 
 /* The level of a segment that begins now, by a thread of priority @own that asks for @hint.  Without the gate. */
 static inline u32 gpurt_level_of_begin(const struct gpurt_client *client, u32 own, u32 hint)

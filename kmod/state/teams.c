@@ -6,7 +6,6 @@
 
 #include "state/file.h"
 #include "state/team.h"
-#include "state/teams.h"
 
 static DEFINE_RT_MUTEX(teams_lock);	/* as gpurt_gpu.clients_lock */
 static LIST_HEAD(teams);

@@ -3,8 +3,8 @@
 #include <linux/cpumask.h>
 #include <linux/module.h>
 
-#include "calls/cpu.h"
-#include "clients/policy.h"
+#include "calls/calls.h"
+#include "clients/clients.h"
 
 static void a_gpu_that_is_gone_has_no_runner(struct kunit *test)
 {

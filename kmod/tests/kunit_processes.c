@@ -4,7 +4,7 @@
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
 
-#include "clients/files.h"
+#include "clients/clients.h"
 #include "state/process.h"
 
 #define STRANGERS 64

@@ -8,9 +8,7 @@
 #include <linux/slab.h>
 
 #include "compat.h"
-#include "decide/gate.h"
-#include "decide/gpu.h"
-#include "decide/gpus.h"
+#include "decide/decide.h"
 #include "drv/drv.h"
 #include "tests/selftest.h"
 

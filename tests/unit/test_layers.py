@@ -72,7 +72,7 @@ def test_only_experiments_import_papers(tmp_path: Path, module: str, good: bool)
          "up  decide/gate -> clients/decisions: gpurt_client_end"),
         ("base/looks.c", "void *planted(void) { return gpurt_file_put; }\n",
          "up  base/looks -> state/file: gpurt_file_put"),
-        ("state/file.h", '#include "decide/gate.h"\n', "up  state/file -> decide/gate: decide/gate.h"),
+        ("state/file.h", '#include "decide/decide.h"\n', "up  state/file -> decide/decide: decide/decide.h"),
         ("state/file.h", "static inline int planted(void)\n{\n\treturn gpurt_job_can_notify();\n}\n",
          "up  state/file -> decide/job: gpurt_job_can_notify"),
         ("clients/boost.c", "void planted(void) { gpurt_boost_copied(0); }\n",

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One decision about a GPU at a time, and the update of its runlist: what each file offers. */
+#ifndef GPURT_DECIDE_H
+#define GPURT_DECIDE_H
+
+#include "state/gpu.h"
+
+struct gpurt_agents_facts;
+struct gpurt_client;
+struct gpurt_seat;
+
+/* gate.c.  The gate: decisions about one GPU are taken one at a time, in order of priority on the GPU. */
+enum {
+	GPURT_UPDATE_OWN	= 1 << 0,	/* a call of the client itself causes it */
+	GPURT_UPDATE_RESTS	= 1 << 1,	/* best effort: after a rest, if it has kept the GPU's thread busy */
+	GPURT_UPDATE_IN_THREAD	= 1 << 2,	/* calls an operation of the driver that sleeps where commit() does */
+	GPURT_UPDATE_LAST	= 1 << 3,	/* taken although the GPU is dying */
+	GPURT_UPDATE_TOLD	= 1 << 4,	/* the gate's own: the caller was killed, and the driver knows */
+};
+
+/* Where the thread is that wants the decision. */
+enum gpurt_caller {
+	GPURT_CALLER_SLEEPS,	/* or is about to, or has the gate */
+	GPURT_CALLER_OFF,	/* the same, and it is the owner's: its CPU executes others, or may */
+	GPURT_CALLER_SPINS,	/* it keeps its CPU, and sees at once that it is handed the gate */
+	GPURT_CALLER_HANDED,	/* it was the first when the gate was opened last */
+	GPURT_CALLER_DONE,	/* the GPU's thread has carried out what it handed over */
+};
+
+/* A decision to be taken with the gate held.  It lives on the caller's stack. */
+struct gpurt_update {
+	/* Called with the gate held: must not allocate, sleep, or take a lock that sleeps under PREEMPT_RT. */
+	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
+	u32 level;			/* 0..99: its place in the queue of those that wait, see core/gate.h */
+	struct gpurt_client *client;	/* the client that it is about; NULL: none */
+	u32 flags;			/* GPURT_UPDATE_... */
+	int ret;			/* what decide() returned */
+	int power_err;			/* -EIO or -EAGAIN: the GPU is not powered; 0: it is, or need not be */
+	bool fault;			/* afterwards: the runlist is not what it should be */
+	/* The gate's own. */
+	struct gpurt_turn turn;
+	struct task_struct *task;
+	enum gpurt_caller caller;	/* of @task; with the lock of the gate held, until it has the gate */
+};
+
+void gpurt_gate_init(struct gpurt_gate *gate);
+int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
+
+/* gpu.c.  A GPU: its driver's operations, its thread, and its lifetime. */
+struct gpurt_gpu *gpurt_gpu_make(const struct gpurt_driver_ops *ops, void *driver);
+void gpurt_gpu_put(struct gpurt_gpu *gpu);
+
+bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token);
+void gpurt_gpu_release(struct gpurt_gpu *gpu, int token);
+void gpurt_gpu_dies(struct gpurt_gpu *gpu);
+void gpurt_gpu_end_thread(struct gpurt_gpu *gpu);
+void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts);
+
+/* The GPUs that drivers have registered, by number. */
+struct gpurt_gpu *gpurt_gpu_get(u32 index);
+u32 gpurt_gpu_count(void);
+int gpurt_gpus_publish(struct gpurt_gpu *gpu);
+void gpurt_gpus_withdraw(struct gpurt_gpu *gpu);
+void gpurt_gpus_free_number(u32 index);
+
+/* driver.c.  Drivers' calls into the module, except decisions; drv/drv.h describes them. */
+void gpurt_driver_init(struct gpurt_gpu *gpu);
+void gpurt_driver_stop(struct gpurt_gpu *gpu);
+
+/* grants.c.  Clients that have been told that they have the GPU. */
+void gpurt_tell(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
+void gpurt_grants_change(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
+void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64 now);
+
+/* job.c.  How policy `job` notices that the state of a task has changed. */
+void gpurt_job_find_tracepoints(void);
+bool gpurt_job_can_notify(void);
+
+void gpurt_job_init(struct gpurt_gpu *gpu);
+void gpurt_job_start(struct gpurt_gpu *gpu, const char **why);
+void gpurt_job_stop(struct gpurt_gpu *gpu);
+
+void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change);
+void gpurt_job_join(struct gpurt_client *client);
+void gpurt_job_leave(struct gpurt_client *client);
+void gpurt_job_tsg_opened(struct gpurt_gpu *gpu);
+
+/* runlist.c.  The runlist of one GPU: carries out the updates that the scheduler (core/sched.c) asks for. */
+void gpurt_runlist_init(struct gpurt_gpu *gpu);
+void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now);
+void gpurt_runlist_carry_out(struct gpurt_gpu *gpu);
+void gpurt_runlist_set_timer(struct gpurt_gpu *gpu);
+void gpurt_runlist_look(struct gpurt_gpu *gpu);
+void gpurt_runlist_replay(struct gpurt_gpu *gpu);
+bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu);
+bool gpurt_runlist_is_off(const struct gpurt_client *client);
+bool gpurt_client_granted(const struct gpurt_client *client);
+
+/* Called with the gate held: the decide() functions of the updates that updates.c requests. */
+int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
+int gpurt_runlist_renew(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
+int gpurt_runlist_give_all(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
+
+/*
+ * The seam: the only calls upward, from deciding to those for whom it decides.  A thread that waits at the gate may be
+ * raised: clients/boost.c and clients/boost_calls.c describe these functions.  An update lets clients go.
+ */
+struct gpurt_seam {
+	/* With the gate held. */
+	void (*raise)(struct gpurt_client *client, u32 level);		/* gpurt_boost_wanted() */
+	/* With the lock of the gate held, or by the thread that waits. */
+	bool (*is_owners)(const struct gpurt_client *client);		/* gpurt_boost_is_owners(), and so on */
+	bool (*spins)(const struct gpurt_client *client);
+	void (*waits)(struct gpurt_client *client);
+	void (*handed)(struct gpurt_client *client);
+	bool (*passed)(struct gpurt_client *client);
+	/* In any context.  Work of the client completed. */
+	void (*completed)(struct gpurt_client *client);			/* gpurt_boost_completed() */
+	/* By a worker, with the GPU held alive.  An update succeeded: clients that have left may be forgotten. */
+	void (*reap)(struct gpurt_gpu *gpu);				/* gpurt_client_reap() */
+};
+
+extern const struct gpurt_seam *gpurt_seam;	/* set before there is a GPU */
+
+/* stuck.c.  Notices that the owner of a GPU waits for a program that waits for the GPU. */
+void gpurt_stuck_init(struct gpurt_gpu *gpu);
+void gpurt_stuck_stop(struct gpurt_gpu *gpu);
+void gpurt_stuck_died(struct gpurt_client *client);
+
+/* stuck_timer.c.  When the next look of stuck.c is due. */
+u64 gpurt_stuck_limit(const struct gpurt_gpu *gpu);
+void gpurt_stuck_arm(struct gpurt_gpu *gpu);
+
+/* updates.c.  Updates of the runlist that no caller asks for, and what follows an update. */
+void gpurt_updates_init(struct gpurt_gpu *gpu);
+void gpurt_updates_seat(struct gpurt_seat *seat);
+void gpurt_updates_drain(struct gpurt_gpu *gpu);
+void gpurt_updates_stop(struct gpurt_gpu *gpu);
+void gpurt_updates_refresh(struct gpurt_gpu *gpu);
+
+#endif
