@@ -53,7 +53,7 @@ UNCOVERED = (
     "Faults and resets of the GPU, suspend, throttling by heat or power, and processes that are killed.",
     "Start-up, changes of mode, and changes of policy, priorities or budgets while tasks run.",
     "Programs that use the GPU without the scheduler: exempt ones, and drivers that gpurt does not control.",
-    "GPUs, drivers and releases of which docs/hardware has no run: gpurt was tried there on virtual and fake ones only.",
+    "GPUs and drivers of which docs/hardware has no run: gpurt was tried for them on virtual and fake ones only.",
     "Whether what a task computes is right.",
 )
 
