@@ -12,7 +12,6 @@ from analysis.model import GpuSegment, Kernel, Platform, Task, Taskset, Waiting
 from analysis.model.conflicts import Neighbours
 from analysis.partition import variants
 from analysis.partition.exact import EXACT, exact
-from analysis.partition.inside import NON_PREEMPTIVE
 from analysis.partition.merge import Infeasible
 from analysis.partition.variants import LIST_ORDERS, Allocation
 from analysis.partition.workload import Item, Workload
@@ -80,12 +79,6 @@ def workload(
     around = Neighbours(taskset)
     epsilon = max(sum(platform.costs(part)) for part in (None, *taskset.partitions)) + platform.region
     items = tuple(_item(task, platform.compute_units or there, epsilon, around) for task in members(taskset))
-    if inside in NON_PREEMPTIVE:
-        for task in members(taskset):
-            if task.cpu_time or task.misc_time or task.eta > 1:
-                raise Unplannable(
-                    f"{inside} is for tasks that are one kernel, and {task.name} has CPU time or several GPU segments"
-                )
     return Workload(items, there, inside, sizes or _sizes(platform, there), most)
 
 
@@ -149,8 +142,6 @@ def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
         yield f"{', '.join(others)} without GPU work: not part of the answer"
     if inside in ("edf", "density"):
         yield "no host runs EDF: this reproduces the paper's figures, and proves nothing of a deployment"
-    if inside in NON_PREEMPTIVE:
-        yield f"{inside} is for hardware that runs one kernel at a time in a partition and preempts none"
     plain = [task.name for task in members(taskset) if any(not _scales(s) for s in task.gpu_segments)]
     if plain:
         yield (

@@ -11,9 +11,6 @@ from analysis.energy.setup import Setup
 from analysis.model.energy import MAX_ENERGY_TIME_NS, SpatialSystem
 
 EXECUTIONS = ("worst", "best", "random")
-#: splitmix64's constants, as in analysis/native/random.h.
-_STEP, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_MASK = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -38,26 +35,6 @@ class EnergyRun:
             raise ValueError(f"the horizon must be longer than 0 and at most {MAX_ENERGY_TIME_NS} ns")
         if self.execution not in EXECUTIONS:
             raise ValueError(f"execution is one of {', '.join(EXECUTIONS)}")
-
-
-class Draws:
-    """A task's random numbers: splitmix64, the same as the compiled simulator's."""
-
-    def __init__(self, seed: int, task: int) -> None:
-        self._state = (seed + task * 0xD1B54A32D192ED03) & _MASK
-
-    def bits(self) -> int:
-        """64 random bits."""
-        self._state = (self._state + _STEP) & _MASK
-        z = self._state
-        z = ((z ^ (z >> 30)) * _MIX1) & _MASK
-        z = ((z ^ (z >> 27)) * _MIX2) & _MASK
-        return z ^ (z >> 31)
-
-
-def scaled(bits: int, low: int, high: int) -> int:
-    """An integer from low to high."""
-    return low + (bits * (high - low + 1) >> 64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,13 +113,6 @@ class Kernel:
         """Whether its time was measured on one number of units only."""
         return len(self.times) == 1
 
-    @property
-    def semi_linear(self) -> tuple[int, int] | None:
-        """Parallel and serial part, ns, if ``linear`` can make this kernel from two whole numbers."""
-        parallel, odd = divmod(self.work.worst - self.overhead, 2)
-        plain = not self.times and not odd and self.interleave == WHOLE and not self.block
-        return (parallel, self.overhead) if plain else None
-
     def most(self, units: int) -> int:
         """The number of units beyond which its time no longer shrinks, or the limit if that is smaller."""
         return min(units, self.counts[-1] if self.counts else len(self.times)) if self.times else units

@@ -110,52 +110,5 @@ def fixed_priority(jobs: Sequence[SporadicTask]) -> bool:
     return all(response_inside(jobs, index) is not None for index in range(len(jobs)))
 
 
-def np_edf(jobs: Sequence[SporadicTask]) -> bool:
-    """Non-preemptive EDF: dbf(t) + max of C_j with D_j > t, at each deadline t (George et al. 1996, in real time)."""
-    if not edf(jobs):
-        return False
-    latest = max(job.deadline for job in jobs)
-    if sum(-(-(latest - job.deadline) // job.period) for job in jobs) > MAX_SEARCH_STEPS:
-        return False
-    points = {at for j in jobs for at in range(j.deadline, latest, j.period)}
-    return all(demand(jobs, at) + max(j.cost for j in jobs if j.deadline > at) <= at for at in points)
-
-
-def np_fixed_priority(jobs: Sequence[SporadicTask]) -> bool:
-    """Non-preemptive fixed priorities: each job of the longest busy period of its level (George et al. 1996)."""
-    return not overloaded(jobs) and all(_np_response(jobs, index) for index in range(len(jobs)))
-
-
-def _np_response(jobs: Sequence[SporadicTask], index: int) -> bool:
-    own = jobs[index]
-    above = [j for at, j in enumerate(jobs) if at != index and j.priority >= own.priority]
-    blocking = max((j.cost for j in jobs if j.priority < own.priority), default=0)
-    level, limit = [*above, own], lcm(*(j.period for j in jobs)) + blocking
-    try:
-        busy = least_fixed_point(
-            lambda w: blocking + sum(-(-w // j.period) * j.cost for j in level), blocking + own.cost, limit
-        )
-        if -(-busy // own.period) > MAX_SEARCH_STEPS:
-            return False
-        for number in range(-(-busy // own.period)):
-            before = blocking + number * own.cost
-            latest = number * own.period + own.deadline - own.cost  # when it has to begin
-            least_fixed_point(
-                lambda w, b=before: b + sum((w // j.period + 1) * j.cost for j in above), before, latest  # type: ignore[misc]
-            )
-            if before > latest:
-                return False
-    except Diverged:
-        return False
-    return True
-
-
-#: The tests by name.  Those of NON_PREEMPTIVE are for hardware where nothing preempts a kernel.
-TESTS: dict[str, Callable[[Sequence[SporadicTask]], bool]] = {
-    "fp": fixed_priority,
-    "edf": edf,
-    "np-fp": np_fixed_priority,
-    "np-edf": np_edf,
-    "density": density,
-}
-NON_PREEMPTIVE = ("np-fp", "np-edf")
+#: The tests by name.
+TESTS: dict[str, Callable[[Sequence[SporadicTask]], bool]] = {"fp": fixed_priority, "edf": edf, "density": density}

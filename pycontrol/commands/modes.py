@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from analysis.answers import divide
 from analysis.answers.beside import Beside
 from analysis.answers.choose import (
     MAX_USERS_READABLE,
@@ -22,7 +21,6 @@ from analysis.answers.choose import (
     with_modes,
 )
 from analysis.answers.chosen import beside_of, covering_test
-from analysis.answers.divide import Division
 from analysis.answers.hosts import unable
 from analysis.answers.loading import rewritable
 from analysis.answers.registry import TESTS
@@ -62,15 +60,14 @@ Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2
 def modes_command(device: str | None, file: Path, write: bool, kind: str | None, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
 
-    Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.  Ways that
-    divide the GPU among the tasks are compared, too: their own units, suspending or waiting busily, and partitions.
+    Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.
     """
     loaded = rewritable(file, write).taskset
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
         render.emit(_choice(file, why, _beside(loaded, why)), as_json, f"NOT PROVED: {why}")
         return 1
-    with render.progress(choice_steps() + 1, "comparing") as bar:
+    with render.progress(choice_steps(), "comparing") as bar:
         kind = kind or _connected(device)
         every = choices(loaded, bar.update, lambda known: _interrupted(known, as_json))
         left_out = {unable(kind, one.policy, one.modes.values()) for one in every} - {""} if kind else set[str]()
@@ -82,9 +79,7 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
             known = _beside(loaded, why)
             render.emit(_choice(file, why, known), as_json, "\n".join([f"NOT PROVED: {why}", *known.lines()]))
             return 1
-        best, divided = found[0], divide.divisions(loaded)
-        bar.update(1)
-    recommended = divide.best_division(found, divided)
+    best = found[0]
     notes = [*_conditions(loaded, best), *(f"not for a host of kind {kind}: {why}" for why in sorted(left_out))]
     render.note(*notes, as_json=as_json)
     written = write and best.schedulable
@@ -92,7 +87,7 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
         _write(file, loaded, best)
     why = "" if best.schedulable else NO_WAY
     known = _beside(loaded, why)
-    data = _choice(file, why, known, found, divided, recommended, written, notes)
+    data = _choice(file, why, known, found, written, notes)
     lines = [_verdict(best), _ways(found)]
     if not best.schedulable:
         lines += ["gpurt analyze says which task or chain fails, and why", *known.lines()]
@@ -100,7 +95,6 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
         lines.append(f"written to {filename(file)}; give it to a running host with: gpurt set policy {best.policy}")
     else:
         lines.append("--write puts the first line of the table into the file")
-    lines += ["", *_comparison(divided, recommended)]
     render.emit(data, as_json, "\n".join(lines))
     return 0 if best.schedulable else 1
 
@@ -165,13 +159,11 @@ def _write(file: Path, loaded: Taskset, best: Choice) -> None:
 
 
 def _choice(
-    file: Path, why: str, known: Beside, ways: Sequence[Choice] = (), divided: Sequence[Division] = (),
-    recommended: Choice | Division | None = None, written: bool = False, notes: Sequence[str] = (),
-) -> Document:  # fmt: skip
+    file: Path, why: str, known: Beside, ways: Sequence[Choice] = (), written: bool = False, notes: Sequence[str] = ()
+) -> Document:
     """The JSON document; ``why``: it is not schedulable."""
     return {
         "file": file, "schedulable": not why, "why": why or None, "ways": [_data(one) for one in ways],
-        "divisions": [_divided(one) for one in divided], "recommended": _recommended(recommended),
         "files": [file] if written else [], "notes": notes, **known.data(),
     }  # fmt: skip
 
@@ -211,34 +203,3 @@ def _data(choice: Choice) -> Document:
         "tasks": {name: {"waiting": mode, "gpu_priority": choice.priorities.get(name)}
                   for name, mode in choice.modes.items()},
     }  # fmt: skip
-
-
-def _divided(one: Division) -> Document:
-    return {
-        "way": one.way, "test": one.test, "schedulable": one.slack is not None, "slack": one.slack,
-        "units_by_task": one.units, "why": one.why or None, "needs": one.needs,
-    }  # fmt: skip
-
-
-def _recommended(one: Choice | Division | None) -> Document | None:
-    """The way with the most slack; ``needs`` is None for a policy, which hosts have."""
-    if one is None:
-        return None
-    way, needs = (one.way, one.needs) if isinstance(one, Division) else (one.policy, None)
-    return {"way": way, "test": one.test, "slack": one.slack, "needs": needs}
-
-
-def _comparison(divided: Sequence[Division], recommended: Choice | Division | None) -> list[str]:
-    """The ways that divide the GPU, and what follows if one of them is the best."""
-    rows = [(one.way, one.test, _percent(one.slack), _units(one)) for one in divided]
-    lines = ["ways that divide the GPU:", render.table(("way", "test", "least slack", "units"), rows)]
-    lines += [f"no {one.way}: {one.why}" for one in divided if one.why]
-    if isinstance(recommended, Division):
-        lines.append(f"{recommended.way} leaves the most slack, {_percent(recommended.slack)}; {recommended.needs}")
-    return lines
-
-
-def _units(one: Division) -> str:
-    units = one.units or {}
-    text = ", ".join(f"{name} {count}" for name, count in units.items()) or "-"
-    return text if len(text) <= 60 else f"{len(units)} tasks have units"

@@ -21,8 +21,6 @@ from analysis.partition.inside import (
     density,
     edf,
     fixed_priority,
-    np_edf,
-    np_fixed_priority,
     overloaded,
 )
 from analysis.partition.merge import Merger, partition_jobs
@@ -30,7 +28,7 @@ from analysis.partition.variants import Allocation, run_variant
 
 #: Accepted partitions that are simulated; GPURT_LONG: those of the issue.
 ACCEPTED = 100_000 if os.environ.get("GPURT_LONG") else 150
-POLICY = {"edf": "edf", "fp": "fp", "np-edf": "np-edf", "np-fp": "np-fp", "density": "edf"}
+POLICY = {"edf": "edf", "fp": "fp", "density": "edf"}
 
 
 def drawn(rng: random.Random) -> list[SporadicTask]:
@@ -63,44 +61,6 @@ def test_preemptive_tests_are_exact(test: object, policy: str) -> None:
         assert answer == exactly_schedulable(tasks, policy), tasks
         seen.add(answer)
     assert seen == {True, False}
-
-
-@pytest.mark.parametrize("name", ["np-edf", "np-fp"])
-def test_non_preemptive_tests_accept_nothing_that_misses(name: str) -> None:
-    """Also with the worst offsets: a less urgent kernel starts one nanosecond before the others are released."""
-    rng, accepted, refused = random.Random(2), 0, 0
-    for _ in range(tries(600)):
-        tasks = drawn(rng)
-        offsets = [[0] * len(tasks)]
-        offsets += [[int(i != late) for i in range(len(tasks))] for late in range(len(tasks))]
-        offsets += [[rng.randrange(job.period) for job in tasks] for _ in range(3)]
-        until = 2 * lcm(*(job.period for job in tasks)) + 24
-        misses = overloaded(tasks) or any(first_miss(periodic(rows(tasks), until, o), name) for o in offsets)
-        if TESTS[name](tasks):
-            accepted += 1
-            assert not misses, tasks
-        else:
-            refused += bool(misses)
-    assert min(accepted, refused) > tries(600) / 15
-
-
-def test_a_long_kernel_blocks_where_nothing_preempts() -> None:
-    """C = 30, D = 40 beside a kernel of 20: preemptively both fit, without preemption the first ends at 50 of 41."""
-    tasks = [SporadicTask(30, 40, 100, 2), SporadicTask(20, 200, 200, 1)]
-    assert edf(tasks)
-    assert fixed_priority(tasks)
-    assert not np_edf(tasks)
-    assert not np_fixed_priority(tasks)
-    late = [Release(1, 30, 41, 2, 0), Release(0, 20, 200, 1, 1)]
-    assert first_miss(late, "edf") is None
-    assert first_miss(late, "np-edf") == first_miss(late, "np-fp") == late[0]
-
-
-@pytest.mark.parametrize("name", ["np-edf", "np-fp"])
-def test_a_search_without_end_accepts_nothing(name: str) -> None:
-    """10^12 deadlines of the short task lie before the long one's."""
-    assert not TESTS[name]([SporadicTask(1, 4, 4, 2), SporadicTask(2 * 10**12, 4 * 10**12, 4 * 10**12, 1)])
-    assert not TESTS[name]([SporadicTask(1, 4, 4, 2), SporadicTask(1, 4 * 10**12, 4 * 10**12, 1)]) or name == "np-fp"
 
 
 def test_equal_priorities_serve_the_order_of_arrival() -> None:

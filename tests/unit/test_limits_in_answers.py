@@ -99,8 +99,6 @@ def test_units_are_planned_of_no_file_that_their_tests_say_nothing_of(
     code, told = gpurt("plan units", file, "-o", tmp_path / "written.toml")
     assert (code, "knows nothing" in told["error"]["message"]) == (2, True)
     assert gpurt("analyze", file)[0] == 1
-    divided = gpurt("plan modes", file)[1]["divisions"]
-    assert all(one["why"] for one in divided if one["way"].startswith("federated"))
 
 
 #: `slow` is below a thread of which two tasks wait busily inside segments.

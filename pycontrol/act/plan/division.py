@@ -30,7 +30,7 @@ COUPLED = ("gcaps-suspend", "gcaps-busy")
 
 
 #: Tests inside a partition, as analysis.partition.inside.TESTS and coupled have them.
-INSIDE = ("fp", "edf", "np-fp", "np-edf", "density", *COUPLED)
+INSIDE = ("fp", "edf", "density", *COUPLED)
 
 
 #: Ways to plan, as analysis.partition has them.
