@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -22,12 +19,10 @@ from pycontrol.link.control import connect
 from pycontrol.machine import clocks
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_refusal
-from pycontrol.measure.campaign import Campaign, measure_program
-from pycontrol.measure.checkpoint import Checkpoint
+from pycontrol.measure.campaign import measure_program
 from pycontrol.measure.conditions import Condition, Here, about, choose, left_out
 from pycontrol.measure.entry import Account, entry, percent, replaceable, run_remarks
-from pycontrol.measure.identity import Contents, identity
-from pycontrol.measure.plan import PLACE, Planned, plan_runs
+from pycontrol.measure.plan import PLACE, plan_runs
 from pycontrol.measure.run import ProfileOptions
 from pycontrol.measure.stop import Guard, Stop
 from pycontrol.measure.summary import MeasuredTime as Seen
@@ -54,9 +49,7 @@ Examples:
 Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 4 no host;
 5 the priority, or a condition that was named, cannot be had here;
 6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C, SIGTERM or SIGHUP.
-If a run fails after complete ones, or at such a signal, the entry of those that were complete is written, and says so.
-With -o each run is kept as it ends, in OUTPUT.checkpoint.  To continue, also after SIGKILL, give the same command
-again; to begin anew, remove that file.""",
+If a run fails after complete ones, or at such a signal, the entry of those that were complete is written.""",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--runs", type=click.IntRange(1), metavar="N",
@@ -104,64 +97,19 @@ def times_command(
             command, device, theta, timeout, duration, _library(command[0]) if auto else "", priority or 0,
             task, per_job, None if output and not as_json else STDERR, stop, guard,
         )  # fmt: skip
-        wanted = _Wanted(period, share, output, as_json, without)
-        return _measured(planned, options, here, wanted, _beside(output))
-
-
-class _Wanted(NamedTuple):
-    """The user's wishes for the results."""
-
-    period: int | None
-    margin: Fraction
-    output: Path | None
-    as_json: bool
-    without: dict[Condition, str]
-
-
-def _measured(
-    planned: list[Planned], options: ProfileOptions, here: Here, wanted: _Wanted, checkpoint: Path | None
-) -> int:  # fmt: skip
-    """Makes the runs, and writes what they have shown."""
-    contents = Contents(planned, options, here)
-    with Checkpoint(checkpoint, planned, identity(planned, options, here), contents) as store:
-        kept = len(store.results)
-        try:
-            with render.progress(len(planned), "measuring") as bar:
-                measured = measure_program(planned, options, here, store, contents, bar.update)
-        except RuntimeFailure as error:
-            if not store.results or checkpoint is None:
-                raise
-            raise RuntimeFailure(f"{error}; {visible(checkpoint)} has the runs: remove it to forget them") from None
-        code = _told(planned, options, here, wanted, measured, kept, checkpoint)
-        if not measured.stopped:
-            store.remove()
-    return code
-
-
-def _told(
-    planned: list[Planned], options: ProfileOptions, here: Here, wanted: _Wanted, measured: Campaign, kept: int,
-    checkpoint: Path | None,
-) -> int:  # fmt: skip
-    """Writes the entry and prints the answer.  ``kept``: how many runs were made before this command began."""
-    results, output, as_json = measured.results, wanted.output, wanted.as_json
+        with render.progress(len(planned), "measuring") as bar:
+            measured = measure_program(planned, options, here, bar.update)
     account = Account(
-        results[0].jobs.task or Path(options.command[0]).name, wanted.period, options.command, planned,
-        results, measured.stopped, wanted.margin, here, wanted.without, measured.failures,
-        measured.outputs, clocks.look(), clocks.nvidia_now(),
+        measured.results[0].jobs.task or Path(command[0]).name, period, command, planned, measured.results,
+        measured.stopped, share, here, without, measured.outputs, clocks.look(), clocks.nvidia_now(),
     )  # fmt: skip
-    found = seen_times(results, wanted.margin)
+    found = seen_times(measured.results, share)
     text = entry(account, found) + "\n"
     if output:
-        _check_output(output, options.command)  # another command may have written it meanwhile
+        _check_output(output, command)  # another command may have written it meanwhile
         with written(output) as file:
             file.write(text.encode())
-            file.flush()
-            if regular(output):  # before the checkpoint goes
-                os.fsync(file.fileno())
-    notes = [*([f"runs that were made before, and were not repeated: {kept}"] if kept else []), *_notes(account, found)]
-    if measured.stopped and checkpoint:
-        notes.append(f"{visible(checkpoint)} keeps the complete runs: the same command goes on from them; without "
-                     "that file it begins anew")  # fmt: skip
+    notes = _notes(account, found)
     render.note(*notes, as_json=as_json)
     code = INTERRUPTED if measured.interrupted else RuntimeFailure.exit_code if measured.stopped else 0
     if as_json or not output:
@@ -185,14 +133,6 @@ def _check_output(output: Path, command: Sequence[str]) -> None:
             f"{visible(output)}: has something else than an entry of this command as it was written, which would be "
             "lost; name another file with -o, or remove it"
         )
-
-
-def _beside(output: Path | None) -> Path | None:
-    """The checkpoint of the measurement for this file, by its real path; None for a pipe or a device."""
-    if output is None or not regular(output):
-        return None
-    target = output.resolve()
-    return target.with_name(f"{target.name[:200]}.checkpoint")
 
 
 def _check(

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All runs of a measurement, in the planned order; whether their jobs correspond."""
+"""All runs of a measurement, in the planned order; whether they are of the same files, and their jobs correspond.
+
+gpurt does not see libraries that a program loads, files that a program opens by itself, nor its environment.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from gpurt.errors import FileError, GpurtError, RuntimeFailure
-from pycontrol.measure.checkpoint import Checkpoint
-from pycontrol.measure.conditions import Here
-from pycontrol.measure.identity import Contents
+from gpurt.errors import GpurtError, RuntimeFailure
+from gpurt.text import filename
+from pycontrol.measure.conditions import Here, files
 from pycontrol.measure.plan import Planned
 from pycontrol.measure.run import ProfileOptions, ProfileResult, execute_once
 
@@ -20,67 +22,88 @@ class Campaign:
     """The results of the runs that were complete, at least one.
 
     ``stopped``: why there are fewer than planned; empty if there are not.  ``interrupted``: it was the user.
-    ``failures``: of attempts that gave no result and were made again, why.  ``outputs``: files that the program was
-    given and has changed.
+    ``outputs``: files that the program was given and has changed.
     """
 
     results: tuple[ProfileResult, ...]
     stopped: str = ""
     interrupted: bool = False
-    failures: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
 
-def measure_program(
-    plan: Sequence[Planned], options: ProfileOptions, here: Here, store: Checkpoint, contents: Contents,
-    progress: Callable[[int], None] = lambda runs: None,
-) -> Campaign:  # fmt: skip
-    """Executes the runs that the checkpoint lacks.  The first one that fails, or Ctrl-C, ends the measurement.
+class Contents:
+    """The contents of the program's file, its co-runner's, and files that they are given: of other ones, runs have no
+    common worst case.
 
-    Runs that were complete before are kept.
+    ``outputs``: the files that a run changed or made; the program writes them.
+    """
+
+    def __init__(self, plan: Sequence[Planned], options: ProfileOptions, here: Here) -> None:
+        self.outputs: set[str] = set()
+        self._program = files(options.command[:1])
+        self._command, self._beside = options.command, files(here.beside) if here.beside else []
+        named = [found for one in plan for found in files(one.command(options.command))]
+        loaded = [options.preload] if options.preload and os.path.isfile(options.preload) else []
+        self._stamps = {path: _stamp(path) for path in (*named, *self._beside, *loaded)}
+
+    def check(self) -> None:
+        """Called before and after a run.  Raises RuntimeFailure: a file that is no output has changed."""
+        for path in self._changed():
+            raise RuntimeFailure(f"{filename(path)} has changed since the measurement began: begin it anew")
+
+    def after(self, run: Planned) -> None:
+        """Called after each run: the files that it has written are outputs from now on."""
+        made = [path for path in files(run.command(self._command)) if path not in self._stamps]
+        self.outputs |= {path for path in (*self._changed(), *made) if path not in self._program}
+
+    def _changed(self) -> list[str]:
+        return [path for path, seen in self._stamps.items() if path not in self.outputs and _stamp(path) != seen]
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """The numbers that change with a file's content; empty if the file is gone."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return ()
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
+def measure_program(
+    plan: Sequence[Planned], options: ProfileOptions, here: Here, progress: Callable[[int], None] = lambda runs: None
+) -> Campaign:
+    """Executes the runs.  The first one that fails, or Ctrl-C, ends the measurement; runs before it are kept.
 
     Args:
         plan: the runs, at least one.
         options: how to execute the program.
         here: what conditions depend on.
-        store: the runs that were made before, and takes those that are made now.
-        contents: of the files that are measured.
         progress: called with how many runs have been made.
 
     Raises:
         GpurtError: the first run failed, or jobs do not correspond.
         KeyboardInterrupt: Ctrl-C in the first run.
     """
-    before = tuple(store.failures)
-    for result in store.results:
-        compare_runs((store.results[0], result), options)
-    progress(len(store.results))
-    for planned in plan[len(store.results) :]:
+    results: list[ProfileResult] = []
+    contents = Contents(plan, options, here)
+    for planned in plan:
         try:
-            _measure(planned, options, here, store, contents)
+            options.stop.check()
+            contents.check()
+            made = execute_once(planned, options, here)
+            contents.after(planned)
+            contents.check()
         except (GpurtError, KeyboardInterrupt) as error:
-            interrupted = isinstance(error, KeyboardInterrupt)
-            why = "interrupted" if interrupted else str(error)
-            if not store.results:
+            if not results:
                 raise
-            with suppress(FileError):  # it may be what failed
-                store.fail(planned.number, why, contents.after(planned))
-            why = f"run {planned.number} of {len(plan)}: {why}"
-            return Campaign(tuple(store.results), why, interrupted, before, tuple(sorted(contents.outputs)))
-        compare_runs(store.results, options)
+            contents.after(planned)
+            interrupted = isinstance(error, KeyboardInterrupt)
+            why = f"run {planned.number} of {len(plan)}: {'interrupted' if interrupted else error}"
+            return Campaign(tuple(results), why, interrupted, tuple(sorted(contents.outputs)))
+        results.append(made)
+        compare_runs(results, options)
         progress(1)
-    return Campaign(tuple(store.results), failures=before, outputs=tuple(sorted(contents.outputs)))
-
-
-def _measure(planned: Planned, options: ProfileOptions, here: Here, store: Checkpoint, contents: Contents) -> None:
-    """Makes one run."""
-    options.stop.check()
-    contents.check()
-    store.begin(planned.number)
-    made = execute_once(planned, options, here)
-    written = contents.after(planned)
-    contents.check()
-    store.add(made, written)
+    return Campaign(tuple(results), outputs=tuple(sorted(contents.outputs)))
 
 
 def compare_runs(results: Sequence[ProfileResult], options: ProfileOptions) -> None:

@@ -62,16 +62,14 @@ def described(gpus: Sequence[GpuStatus]) -> list[dict[str, str | int]]:
 
 def check_host(now: Sequence[GpuStatus], here: Here) -> None:
     """Raises RuntimeFailure: the host is not as it was when the measurement began."""
-    was, found = described(here.gpus), described(now)
-    if len(was) != len(found):
-        raise RuntimeFailure(f"the host had {len(was)} GPUs when the measurement began, and has {len(found)}")
-    for gpu, (before, after) in enumerate(zip(was, found, strict=True)):
+    earlier, found = described(here.gpus), described(now)
+    if len(earlier) != len(found):
+        raise RuntimeFailure(f"the host had {len(earlier)} GPUs when the measurement began, and has {len(found)}")
+    for gpu, (before, after) in enumerate(zip(earlier, found, strict=True)):
         for name, value in before.items():
             if after[name] != value:
-                raise RuntimeFailure(
-                    f"{name} of GPU {gpu} was {value} when the measurement began, and is {after[name]}: restore it and "
-                    "give the same command again, or remove the checkpoint to begin anew"
-                )
+                was = f"{name} of GPU {gpu} was {value} when the measurement began"
+                raise RuntimeFailure(f"{was}, and is {after[name]}: restore it, and measure again")
 
 
 def lacks(condition: Condition, here: Here) -> str:

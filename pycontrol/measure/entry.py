@@ -40,7 +40,7 @@ class Account:
     """How a task was measured.
 
     ``period``: as the user said, ns; None: the releases say it.
-    ``without``: the conditions that were left out, and why.  ``failures``, ``outputs``: see campaign.Campaign.
+    ``without``: the conditions that were left out, and why.  ``outputs``: see campaign.Campaign.
     ``after``: the clocks after the runs.  ``nvidia``: nvidia-smi's words about them.
     """
 
@@ -53,7 +53,6 @@ class Account:
     margin: Fraction
     here: Here
     without: Mapping[Condition, str]
-    failures: Sequence[str] = ()
     outputs: Sequence[str] = ()
     after: MachineClocks = UNKNOWN_CLOCKS
     nvidia: Sequence[str] = ()
@@ -187,7 +186,6 @@ def run_remarks(account: Account) -> list[str]:
         notes.append(f"GPU segments of no job, which were left out: {outside}")
     notes += _others(results)
     notes += account.clocks.warnings()
-    notes += [f"an attempt that is in no time, and may have been the longest: {why}" for why in account.failures]
     notes += [f"the program has changed {one}, which it is given; if it is an input, runs differ" for one in
               account.outputs]  # fmt: skip
     if any(gpu.policy is Policy.TIMESLICED for gpu in account.here.gpus):
