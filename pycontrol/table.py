@@ -28,7 +28,6 @@ MEASURE = {
     "times": CommandEntry("measure the times of a program's segments", "times"),
     "kernels": CommandEntry("measure kernels by number of units, fit segments", "kernels"),
     "code": CommandEntry("check the compiled code of a kernel of gpurt_sm.h", "code"),
-    "latency": CommandEntry("measure how late threads wake on this machine", "latency"),
     "energy": CommandEntry("list sensors; measure the energy of a program", "measure_energy"),
     "powers": CommandEntry("fit a GPU's powers to measurements", "powers"),
     "board": CommandEntry("find out what a driver does on this board", "board"),

@@ -61,7 +61,7 @@ PLATFORM = {
     ),
     "cpu_latency": Field(
         schema.time(),
-        "what a wake-up of a thread takes of its CPU at most, until it executes (measure latency); none unless given",
+        "what a wake-up of a thread takes of its CPU at most, until it executes (cyclictest); none unless given",
         assumes="a thread executes at once when it wakes",
     ),
     "clocks": Field(

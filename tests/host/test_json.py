@@ -29,10 +29,8 @@ TWO = str(ROOT / "examples/two-programs.toml")
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
 WITHOUT = {"help", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
-#: tests/unit/test_latency.py; tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py;
-#: tests/sm/test_measure.py.
-ELSEWHERE = ("measure latency", "set slice", "plan energy", "measure board", "watch", "measure energy",
-             "measure powers")  # fmt: skip
+#: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py; tests/sm/test_measure.py.
+ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure energy", "measure powers")
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment

@@ -133,9 +133,9 @@ def _latency(evidence: Evidence) -> Assumption:
     taskset = evidence.file.taskset
     latency = taskset.platform.cpu_latency
     if not latency:
-        text = "the file has no cpu_latency; gpurt measure latency measures it"
+        text = "the file has no cpu_latency; cyclictest measures it"
         return Assumption("A thread executes at once when it wakes.", Support.UNCHECKED, text)
-    text = "the file's author states it; gpurt measure latency measures it, and no measurement is a bound"
+    text = "the file's author states it; cyclictest measures it, and no measurement is a bound"
     return Assumption(f"A wake-up of a thread takes up to {exact_ms(latency)} of its CPU.", Support.UNCHECKED, text)
 
 
