@@ -34,12 +34,10 @@ CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 #: The word for one member of a track group.
 GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
 MAX_TRACE_BYTES = 2**31
-GZIP, SQLITE = b"\x1f\x8b", b"SQLite format 3\x00"
+GZIP = b"\x1f\x8b"
 #: A table of a taskset file.
 _TABLE = re.compile(rb"^[ \t]*\[(?:platform|\[[ \t]*task[ \t]*\])\]", re.MULTILINE)
 WRITERS = "`gpurt trace record`, `run` and `simulate` write them"
-#: What to do with a recording of another profiler.
-FOREIGN = "; `gpurt init --from FILE` makes a taskset of what PyTorch's profiler and Nsight Systems record"
 #: Entries of ``meta`` in runs: GPU priorities by task where the file's were not set, as JSON; whose slices TSGs had;
 #: and what the host said of itself when the run began, as JSON (pycontrol/observe/fit/host.py).
 PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
@@ -358,8 +356,6 @@ def load_trace(path: Path | str) -> Trace:
 
 def parse_trace(path: Path | str, raw: bytes) -> Trace:
     """The trace of that name with that content, perhaps gzipped.  Raises FileError if it is not a trace of gpurt."""
-    if raw.startswith(SQLITE):
-        raise FileError(f"{filename(path)}: is an SQLite file, no trace of gpurt; {WRITERS}{FOREIGN}")
     try:
         document = json.loads(_closed(_expanded(path, raw)))
     except (ValueError, RecursionError) as error:
@@ -368,7 +364,7 @@ def parse_trace(path: Path | str, raw: bytes) -> Trace:
         raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
     other = document.get("otherData") if isinstance(document, dict) else None
     if not isinstance(other, dict) or other.get("format") != FORMAT:
-        raise FileError(f"{filename(path)}: is not a trace of gpurt; {WRITERS}{FOREIGN if _foreign(document) else ''}")
+        raise FileError(f"{filename(path)}: is not a trace of gpurt; {WRITERS}")
     if other.get("version") not in READABLE:
         theirs = f"is of format version {other.get('version')}"
         raise FileError(f"{filename(path)}: {theirs}, this gpurt reads {TRACE_VERSION}")
@@ -417,11 +413,6 @@ def _closed(raw: bytes) -> bytes:
 
 def _last(events: Sequence[Event]) -> int:
     return max((event.time for event in events), default=0)
-
-
-def _foreign(document: object) -> bool:
-    """Whether it is a Chrome trace of something else."""
-    return isinstance(document, list) or (isinstance(document, dict) and "traceEvents" in document)
 
 
 def _damage(error: Exception) -> str:

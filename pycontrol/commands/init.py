@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import click
@@ -14,43 +13,36 @@ from analysis.traces import trace
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
-from pycontrol.act.run.first_file import FROM_RECORDINGS, look_at_process, served_by_process, text_of
+from pycontrol.act.run.first_file import look_at_process, served_by_process, text_of
 from pycontrol.commands.options import GPU, JSON, Output, Pid, command
 from pycontrol.link.control import connect
-from pycontrol.measure.recorded.report import of_files
-from pycontrol.measure.summary import read_margin
 from pycontrol.output import render
 
 
 @command(
-    extra="the file to write is -o FILE, a recording to read is --from RECORDING",
+    extra="the file to write is -o FILE",
     epilog="""\b
 Examples:
   gpurt init -o robot.toml            from the host's clients
   gpurt init --pid 1234 --pid 1240    from these processes; a host need not run
   gpurt init --trace run.json -o robot.toml    and from what they told of their jobs, of `gpurt trace record`
-  gpurt init --from run.sqlite --job infer -o robot.toml    from a recording of a profiler
 
 \b
-Exit codes: 0 done; 1 no taskset can be made of a recording; 2 wrong usage, or the file is there already; 3 a file is
+Exit codes: 0 done; 2 wrong usage, or the file is there already; 3 a file is
 wrong or cannot be written; 4 no host, or one without clients; 5 no such process."""
 )
 @click.option("--pid", "pids", multiple=True, type=Pid(1), help="A process to make a task of; may be repeated.")
 @click.option("--trace", "recorded", type=click.Path(path_type=Path), metavar="RUN",
               help="A trace of these processes: which of them serve jobs of several tasks on one thread.")  # fmt: skip
-@click.option("--from", "recordings", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="A recording of PyTorch's profiler, Nsight Systems or ros2_tracing; may be repeated.")
-@click.option("--job", metavar="NAME|REGEX", help="With --from: the range, call or kernel with which a job begins.")
-@click.option("--margin", metavar="PERCENT", help="With --from: what times get more than was seen; 20% unless given.")
 @click.option("-o", "--output", type=Output(), help="Write the file here instead of to stdout.")
 @GPU
 @JSON
 @click.pass_obj
 def init_command(
-    device: str | None, pids: tuple[int, ...], recorded: Path | None, recordings: tuple[Path, ...], job: str | None,
-    margin: str | None, output: Path | None, gpu: int | None, as_json: bool,
+    device: str | None, pids: tuple[int, ...], recorded: Path | None, output: Path | None, gpu: int | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
-    """Write a first taskset file from running processes, or from recordings of profilers.
+    """Write a first taskset file from running processes.
 
     Each "?" in the file stands for a value that nobody has measured.  No command takes the file before each "?" is
     replaced.
@@ -59,12 +51,6 @@ def init_command(
         raise UsageError(f"{visible(output)}: is there already; name another file with -o")
     if output:
         check_writable(output)
-    if recordings:
-        if pids or recorded or gpu is not None:
-            raise UsageError("--from asks recordings, not processes or a host: leave out --pid, --trace and --gpu")
-        return _from(recordings, job, read_margin(margin or "20%"), output, as_json)
-    if job or margin:
-        raise UsageError("--job and --margin need --from FILE")
     run = trace.load_trace(recorded) if recorded else None
     serving, beside = (served_by_process(run), served_by_process(run, at_once=True)) if run else ({}, {})
     clients, policy, latency, notes = [], None, [], []
@@ -100,20 +86,3 @@ def init_command(
     if as_json or not output or output.is_file():  # otherwise stdout may be the file
         render.emit(data, as_json, blanks if output else text.rstrip("\n"))
     return 0
-
-
-def _from(recordings: tuple[Path, ...], job: str | None, margin: Fraction, output: Path | None, as_json: bool) -> int:
-    """Prints the report on recordings, and writes a file if there is a task that they say enough of."""
-    report, tasks = of_files(recordings, job, margin)
-    text = "\n".join([*FROM_RECORDINGS, *(f"\n{task}" for task in tasks)]) + "\n" if tasks else ""
-    if output and tasks:
-        with written(output) as file:
-            file.write(text.encode())
-    files = [output] if output and tasks else []
-    said = 'no taskset: nothing was written' if not tasks else (
-        f'{output}: {len(tasks)} tasks; replace each "?" before gpurt can read it' if output else
-        f"{len(tasks)} tasks can be written: name a file with -o")  # fmt: skip
-    data = {"taskset": text, "pids": [], "files": files, "notes": report.splitlines()}
-    if as_json or not output or not tasks or output.is_file():  # otherwise stdout may be the file
-        render.emit(data, as_json, f"{report}\n\n{visible(said)}")
-    return 0 if tasks else 1

@@ -449,10 +449,9 @@ def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
 def writers() -> list[tuple[str, str]]:
     """Every option that names a file or a folder to write, with its command.  Sockets are no files: exit code 4.
 
-    --admit, the --trace of `report` and `init`, --from and --profiles name what is read.
+    --admit, the --trace of `report` and `init`, and --profiles name what is read.
     """
-    read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("init", "--from"),
-            ("experiment run", "--profiles")}  # fmt: skip
+    read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("experiment run", "--profiles")}
     apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers",
              "measure kernels")  # fmt: skip
     commands = [

@@ -138,13 +138,6 @@ def _platform(policy: str | None, cpus: str, seen: str) -> list[str]:
     ]
 
 
-#: How a file begins that is made of recordings, which say nothing of the host.
-FROM_RECORDINGS = [
-    '# Made by gpurt init from recordings of profilers.  No command takes the file before each "?" is replaced.',
-    *_platform(None, f"{BLANK}  # of the machine that it is to run on", MEASURED),
-]
-
-
 def _task(one: Process, name: str) -> list[str]:
     """The lines of a [[task]].  A ? also where a default would be a guess, such as the waiting mode."""
     return [
