@@ -95,7 +95,6 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [
     (["measure", "code", "PTX", "--kernel", "no", "--json"], 2),
-    (["measure", "latency", "--duration", "0s", "--json"], 2),
     (["analyze", "--json"], 2), (["analyze", "/nonexistent", "--json"], 3), (["analyze", "BROKEN", "--json"], 3),
     (["simulate", "FILE", "--runs", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
     (["set", "budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),
