@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,41 @@
 #include "gpurt_task.h"
 
 #define MAX_TIME_NS	3600e9
+
+static const char usage[] =
+"Usage: gpurt_task [OPTION...]\n"
+"       gpurt_task [--cpu N] [--priority P] --exec COMMAND [ARGUMENT...]\n"
+"Executes one periodic task with GPU segments on gpurt's virtual GPU, and reports when its jobs finished.\n"
+"\n"
+"  --name NAME          of the task, for the report\n"
+"  --segments LIST      cpu:TIME or gpu:TIME+TIME (G^m, then G^e), separated by commas; TIME is like 1.5ms,\n"
+"                       or BEST..WORST like 1ms..2ms; units ns, us, ms, s\n"
+"  --period TIME        between releases\n"
+"  --deadline TIME      after each release; the period unless given\n"
+"  --offset TIME        of the first release after the start\n"
+"  --cpu N              the CPU to stay on\n"
+"  --priority P         SCHED_FIFO priority 1..98, 0 for best effort\n"
+"  --gpu-priority P     of the GPU segments, where it differs\n"
+"  --waiting MODE       suspend or busy, while the GPU works\n"
+"  --no-segments        do not tell gpurt's host where GPU segments begin and end\n"
+"  --tell               tell the readers of the host's events when each job begins and ends\n"
+"  --scale LOW..HIGH    each time is drawn between LOW and HIGH percent of the way from best to worst;\n"
+"                       100..100 unless given\n"
+"  --seed N             of these draws\n"
+"  --also               the options of another task follow, whose jobs the same thread executes\n"
+"  --order ORDER        of their jobs: fifo, priority, ros2 or ros2-live-timers\n"
+"  --rank N             of the task in that order, 0 first\n"
+"  --timer              its jobs are a timer's, which skips releases when it is late\n"
+"  --jobs N             how many to execute\n"
+"  --until NS           release no job at or after this CLOCK_MONOTONIC time\n"
+"  --start-at NS        CLOCK_MONOTONIC time from which releases count\n"
+"  --start-fd FD        read the two times `START UNTIL' from there instead, when ready\n"
+"  --ready-fd FD        write `ready' there when ready\n"
+"  --report FILE        where the report goes at the end; - is standard output\n"
+"  --device PATH        of gpurt's host\n"
+"  --parent PID         end when this process, which started us, does\n"
+"\n"
+"Exit status: 0 done, 2 usage, 4 no host, 6 failed while running.\n";
 
 static void __attribute__((noreturn, format(printf, 1, 2))) fail(const char *format, ...)
 {
@@ -91,7 +125,6 @@ static struct task_span span_at(const char **text)
 
 static void parse_segments(struct task_args *args, const char *text)
 {
-	args->segments = 0;
 	while (*text || !args->segments) {
 		struct task_segment *segment = &args->segment[args->segments];
 
@@ -120,122 +153,156 @@ static void parse_scale(struct task_args *args, const char *text)
 		fail("--scale: expected percentages LOW..HIGH such as 0..100, not \"%s\"", text);
 }
 
-/* What an option's argument is, and what becomes of it. */
-enum kind { TEXT, NUMBER, TIME, CHOICE, OF_ITS_OWN, SET, CLEAR, ALSO, EXEC, HELP };
-
-#define AT(member) offsetof(struct task_args, member), sizeof(((struct task_args *)0)->member)
-#define NONE 0, 0
-#define INDENT "                       "
-
-static const struct known {
-	const char *name, *argument;
-	enum kind kind;
-	size_t at, size;		/* the member that it sets */
-	uint64_t low, high;
-	const char *help;
-	const char *const *choices;	/* the member is the place in them */
-	void (*parse)(struct task_args *args, const char *text);
-} known[] = {
-	{ "name", "NAME", TEXT, AT(name), .help = "of the task, for the report" },
-	{ "segments", "LIST", OF_ITS_OWN, NONE, .parse = parse_segments,
-	  .help = "cpu:TIME or gpu:TIME+TIME (G^m, then G^e), separated by commas; TIME is like 1.5ms,\n"
-		  INDENT "or BEST..WORST like 1ms..2ms; units ns, us, ms, s" },
-	{ "period", "TIME", TIME, AT(period), .help = "between releases" },
-	{ "deadline", "TIME", TIME, AT(deadline), .help = "after each release; the period unless given" },
-	{ "offset", "TIME", TIME, AT(offset), .help = "of the first release after the start" },
-	{ "cpu", "N", NUMBER, AT(cpu), 0, 65535, .help = "the CPU to stay on" },
-	{ "priority", "P", NUMBER, AT(priority), 0, TASK_MAX_PRIORITY, .help = "SCHED_FIFO priority 1..98, 0 for best effort" },
-	{ "gpu-priority", "P", NUMBER, AT(gpu_priority), 0, 99, .help = "of the GPU segments, where it differs" },
-	{ "waiting", "MODE", CHOICE, AT(busy), .choices = (const char *const[]){ "suspend", "busy", NULL },
-	  .help = "suspend or busy, while the GPU works" },
-	{ "no-segments", NULL, CLEAR, AT(managed), .help = "do not tell gpurt's host where GPU segments begin and end" },
-	{ "tell", NULL, SET, AT(tell), .help = "tell the readers of the host's events when each job begins and ends" },
-	{ "scale", "LOW..HIGH", OF_ITS_OWN, NONE, .parse = parse_scale,
-	  .help = "each time is drawn between LOW and HIGH percent of the way from best to worst;\n" INDENT "100..100 unless given" },
-	{ "seed", "N", NUMBER, AT(seed), 0, UINT64_MAX, .help = "of these draws" },
-	{ "also", NULL, ALSO, NONE, .help = "the options of another task follow, whose jobs the same thread executes" },
-	{ "order", "ORDER", CHOICE, AT(order), .help = "of their jobs: fifo, priority, ros2 or ros2-live-timers",
-	  .choices = (const char *const[]){ "fifo", "priority", "ros2", "ros2-live-timers", NULL } },
-	{ "rank", "N", NUMBER, AT(rank), 0, 9999, .help = "of the task in that order, 0 first" },
-	{ "timer", NULL, SET, AT(timer), .help = "its jobs are a timer's, which skips releases when it is late" },
-	{ "jobs", "N", NUMBER, AT(jobs), 1, TASK_MAX_JOBS, .help = "how many to execute" },
-	{ "until", "NS", NUMBER, AT(until), 1, INT64_MAX, .help = "release no job at or after this CLOCK_MONOTONIC time" },
-	{ "start-at", "NS", NUMBER, AT(start_at), 1, INT64_MAX, .help = "CLOCK_MONOTONIC time from which releases count" },
-	{ "start-fd", "FD", NUMBER, AT(start_fd), 0, 1 << 20,
-	  .help = "read the two times `START UNTIL' from there instead, when ready" },
-	{ "ready-fd", "FD", NUMBER, AT(ready_fd), 0, 1 << 20, .help = "write `ready' there when ready" },
-	{ "report", "FILE", TEXT, AT(report), .help = "where the report goes at the end; - is standard output" },
-	{ "device", "PATH", TEXT, AT(device), .help = "of gpurt's host" },
-	{ "parent", "PID", NUMBER, AT(parent), 1, 1 << 30, .help = "end when this process, which started us, does" },
-	{ "exec", NULL, EXEC, NONE, .help = NULL }, { "help", NULL, HELP, NONE, .help = NULL },
+enum option_code {
+	OPT_NAME = 256, OPT_SEGMENTS, OPT_PERIOD, OPT_DEADLINE, OPT_OFFSET, OPT_CPU, OPT_PRIORITY, OPT_GPU_PRIORITY,
+	OPT_WAITING, OPT_NO_SEGMENTS, OPT_TELL, OPT_SCALE, OPT_SEED, OPT_ALSO, OPT_ORDER, OPT_RANK, OPT_TIMER, OPT_JOBS, OPT_UNTIL, OPT_START_AT, OPT_START_FD,
+	OPT_READY_FD, OPT_REPORT, OPT_DEVICE, OPT_PARENT, OPT_EXEC, OPT_HELP,
 };
 
-#define KNOWN (sizeof(known) / sizeof(known[0]))
+static const struct option options[] = {
+	{ "name", required_argument, NULL, OPT_NAME },
+	{ "segments", required_argument, NULL, OPT_SEGMENTS },
+	{ "period", required_argument, NULL, OPT_PERIOD },
+	{ "deadline", required_argument, NULL, OPT_DEADLINE },
+	{ "offset", required_argument, NULL, OPT_OFFSET },
+	{ "cpu", required_argument, NULL, OPT_CPU },
+	{ "priority", required_argument, NULL, OPT_PRIORITY },
+	{ "gpu-priority", required_argument, NULL, OPT_GPU_PRIORITY },
+	{ "waiting", required_argument, NULL, OPT_WAITING },
+	{ "no-segments", no_argument, NULL, OPT_NO_SEGMENTS },
+	{ "tell", no_argument, NULL, OPT_TELL },
+	{ "scale", required_argument, NULL, OPT_SCALE },
+	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "also", no_argument, NULL, OPT_ALSO },
+	{ "order", required_argument, NULL, OPT_ORDER },
+	{ "rank", required_argument, NULL, OPT_RANK },
+	{ "timer", no_argument, NULL, OPT_TIMER },
+	{ "jobs", required_argument, NULL, OPT_JOBS },
+	{ "until", required_argument, NULL, OPT_UNTIL },
+	{ "start-at", required_argument, NULL, OPT_START_AT },
+	{ "start-fd", required_argument, NULL, OPT_START_FD },
+	{ "ready-fd", required_argument, NULL, OPT_READY_FD },
+	{ "report", required_argument, NULL, OPT_REPORT },
+	{ "device", required_argument, NULL, OPT_DEVICE },
+	{ "parent", required_argument, NULL, OPT_PARENT },
+	{ "exec", no_argument, NULL, OPT_EXEC },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ NULL, 0, NULL, 0 },
+};
 
-static void __attribute__((noreturn)) help(void)
+static enum task_order parse_order(const char *value)
 {
-	size_t i;
+	static const char *const orders[] = { "fifo", "priority", "ros2", "ros2-live-timers" };
+	unsigned int i;
 
-	puts("Usage: gpurt_task [OPTION...]\n"
-	     "       gpurt_task [--cpu N] [--priority P] --exec COMMAND [ARGUMENT...]\n"
-	     "Executes one periodic task with GPU segments on gpurt's virtual GPU, and reports when its jobs finished.\n");
-	for (i = 0; i < KNOWN && known[i].help; i++)
-		printf("  --%s %-*s%s\n", known[i].name, (int)(18 - strlen(known[i].name)),
-		       known[i].argument ? known[i].argument : "", known[i].help);
-	puts("\nExit status: 0 done, 2 usage, 4 no host, 6 failed while running.");
-	exit(0);
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+		if (!strcmp(value, orders[i]))
+			return (enum task_order)i;
+	fail("--order: expected fifo, priority, ros2 or ros2-live-timers, not \"%s\"", value);
 }
 
-/* Puts a number into a member of this size. */
-static void put(struct task_args *args, const struct known *option, uint64_t value)
+/* Options of what a job does.  Returns false for any other option. */
+static bool parse_job_option(struct task_args *args, int code, const char *value)
 {
-	void *member = (char *)args + option->at;
-
-	if (option->size == sizeof(uint64_t))
-		*(uint64_t *)member = value;
-	else if (option->size == sizeof(int))
-		*(int *)member = (int)value;
-	else
-		*(bool *)member = value;
-}
-
-static uint64_t choice(const struct known *option, const char *text)
-{
-	char all[80] = "";
-	uint64_t i;
-
-	for (i = 0; option->choices[i]; i++) {
-		if (!strcmp(text, option->choices[i]))
-			return i;
-		strcat(strcat(all, i ? ", " : ""), option->choices[i]);
-	}
-	fail("--%s: expected one of %s, not \"%s\"", option->name, all, text);
-}
-
-static void parse(struct task_args *args, const struct known *option, const char *value)
-{
-	switch (option->kind) {
-	case TEXT:
-		*(const char **)((char *)args + option->at) = value;
-		break;
-	case NUMBER:
-		put(args, option, number(option->name, value, option->low, option->high));
-		break;
-	case TIME:
-		put(args, option, whole_time(option->name, value));
-		break;
-	case CHOICE:
-		put(args, option, choice(option, value));
-		break;
-	case OF_ITS_OWN:
-		option->parse(args, value);
-		break;
-	case SET:
-	case CLEAR:
-		put(args, option, option->kind == SET);
-		break;
+	switch (code) {
+	case OPT_SEGMENTS:
+		args->segments = 0;
+		parse_segments(args, value);
+		return true;
+	case OPT_WAITING:
+		args->busy = !strcmp(value, "busy");
+		if (!args->busy && strcmp(value, "suspend"))
+			fail("--waiting: expected busy or suspend, not \"%s\"", value);
+		return true;
+	case OPT_NO_SEGMENTS:
+		args->managed = false;
+		return true;
+	case OPT_TELL:
+		args->tell = true;
+		return true;
+	case OPT_ORDER:
+		args->order = parse_order(value);
+		return true;
+	case OPT_RANK:
+		args->rank = (unsigned int)number("rank", value, 0, 9999);
+		return true;
+	case OPT_TIMER:
+		args->timer = true;
+		return true;
+	case OPT_SCALE:
+		parse_scale(args, value);
+		return true;
+	case OPT_SEED:
+		args->seed = number("seed", value, 0, UINT64_MAX);
+		return true;
+	case OPT_GPU_PRIORITY:
+		args->gpu_priority = (int)number("gpu-priority", value, 0, 99);
+		return true;
 	default:
-		help();
+		return false;
+	}
+}
+
+/* Options of when jobs are released.  Returns false for any other option. */
+static bool parse_time_option(struct task_args *args, int code, const char *value)
+{
+	switch (code) {
+	case OPT_PERIOD:
+		args->period = whole_time("period", value);
+		return true;
+	case OPT_DEADLINE:
+		args->deadline = whole_time("deadline", value);
+		return true;
+	case OPT_OFFSET:
+		args->offset = whole_time("offset", value);
+		return true;
+	case OPT_JOBS:
+		args->jobs = number("jobs", value, 1, TASK_MAX_JOBS);
+		return true;
+	case OPT_UNTIL:
+		args->until = number("until", value, 1, INT64_MAX);
+		return true;
+	case OPT_START_AT:
+		args->start_at = number("start-at", value, 1, INT64_MAX);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* All other options: where the task runs, and its host, report and parent. */
+static void parse_option(struct task_args *args, int code, const char *value)
+{
+	switch (code) {
+	case OPT_NAME:
+		args->name = value;
+		break;
+	case OPT_CPU:
+		args->cpu = (int)number("cpu", value, 0, 65535);
+		break;
+	case OPT_PRIORITY:
+		args->priority = (int)number("priority", value, 0, TASK_MAX_PRIORITY);
+		break;
+	case OPT_START_FD:
+		args->start_fd = (int)number("start-fd", value, 0, 1 << 20);
+		break;
+	case OPT_READY_FD:
+		args->ready_fd = (int)number("ready-fd", value, 0, 1 << 20);
+		break;
+	case OPT_REPORT:
+		args->report = value;
+		break;
+	case OPT_DEVICE:
+		args->device = value;
+		break;
+	case OPT_PARENT:
+		args->parent = (int)number("parent", value, 1, 1 << 30);
+		break;
+	case OPT_HELP:
+		fputs(usage, stdout);
+		exit(0);
+	default:
+		fail("see gpurt_task --help");
 	}
 }
 
@@ -253,13 +320,8 @@ static void check(struct task_args *args)
 
 int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv)
 {
-	struct option options[KNOWN + 1] = { { 0 } };
-	enum kind kind = HELP;
-	size_t i;
-	int at;
+	int code;
 
-	for (i = 0; i < KNOWN; i++)
-		options[i] = (struct option){ known[i].name, known[i].argument != NULL, NULL, 'o' };
 	*args = (struct task_args){
 		.name = "task", .report = "-", .until = TASK_FOREVER, .jobs = TASK_FOREVER, .scale_low = 100,
 		.scale_high = 100, .cpu = -1, .ready_fd = -1, .start_fd = -1, .managed = true,
@@ -271,25 +333,20 @@ int task_parse(struct task_args *args, const struct task_args *before, int argc,
 		args->timer = false;
 	}
 	optind = 0;
-	while (kind != EXEC && kind != ALSO) {
-		int code = getopt_long(argc, argv, "+", options, &at);
-
-		if (code == -1)
+	while ((code = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (code == OPT_EXEC || code == OPT_ALSO)
 			break;
-		if (code != 'o')
-			fail("see gpurt_task --help");
-		kind = known[at].kind;
-		if (kind != EXEC && kind != ALSO)
-			parse(args, &known[at], optarg);
+		if (!parse_job_option(args, code, optarg) && !parse_time_option(args, code, optarg))
+			parse_option(args, code, optarg);
 	}
-	if (kind == EXEC && optind == argc)
+	if (code == OPT_EXEC && optind == argc)
 		fail("--exec: a command must follow");
-	if (kind == EXEC) {
+	if (code == OPT_EXEC) {
 		args->command = &argv[optind];
 		return 0;
 	}
-	if (kind != ALSO && optind != argc)
+	if (code != OPT_ALSO && optind != argc)
 		fail("unexpected argument \"%s\"", argv[optind]);
 	check(args);
-	return kind == ALSO ? optind - 1 : 0;
+	return code == OPT_ALSO ? optind - 1 : 0;
 }
