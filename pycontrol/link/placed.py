@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The partition that a process is in, from what `gpurt run` wrote into its environment."""
+"""The partition that a process is in, and how large it was, from what `gpurt run` wrote into its environment."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 
+from analysis.model import Partition
+from analysis.taskset.mechanisms import way_of
 from pycontrol.link.control import ClientInfo
 from pycontrol.machine import procs
 
@@ -13,8 +15,19 @@ from pycontrol.machine import procs
 PARTITION_VARIABLE = "GPURT_PARTITION"
 
 
+def place_of(part: Partition) -> str:
+    """The partition's name, size, and what confines programs to it.  One that runs stays in what it was started in."""
+    words = [part.name, part.size]
+    if way := way_of(part):
+        value = getattr(part, way)
+        words.append(f"{way}={value:#x}" if way == "cu_mask" else f"{way}={value}")
+    if part.domain:
+        words.append(f"domain={part.domain}")
+    return " ".join(str(word) for word in words if word is not None)
+
+
 def partition_of(pid: int) -> str | None:
-    """The name of its partition; None if it has none, or if this process may not look at its environment."""
+    """Its `place_of`; None if it has none, or if this process may not look at its environment."""
     for entry in (procs.read_proc(pid, "environ") or b"").split(b"\0"):
         name, _, value = entry.partition(b"=")
         if name == PARTITION_VARIABLE.encode() and value:
@@ -28,5 +41,5 @@ def clients_by_partition(clients: Iterable[ClientInfo]) -> dict[str, dict[int, s
     for pid, name in sorted({(one.pid, one.comm) for one in clients if one.pid}):
         home = partition_of(pid)
         if home is not None:
-            found.setdefault(home, {})[pid] = name
+            found.setdefault(home.partition(" ")[0], {})[pid] = name
     return found

@@ -158,10 +158,12 @@ def test_a_program_that_was_started_elsewhere_is_not_in_its_partition(
     file.write_text(text.replace("compute_units = 8\n", 'compute_units = 8\ncu_mask = "0xff"\n'))
     with SocketClient(host) as client:
         client.begin()
-        code, out, _ = apply(host, file, "small")
-        assert code == 1
-        assert f"process {os.getpid()} was not started in partition a, whose cu_mask cannot be given" in out
-        monkeypatch.setattr("pycontrol.act.plan.admit.partition_of", {os.getpid(): "a"}.get)
+        for place in (None, "a", "a 4 cu_mask=0xf"):
+            monkeypatch.setattr("pycontrol.act.plan.admit.partition_of", {os.getpid(): place}.get)
+            code, out, _ = apply(host, file, "small")
+            assert code == 1
+            assert f"process {os.getpid()} was not started in partition a 8 cu_mask=0xff, which cannot be given" in out
+        monkeypatch.setattr("pycontrol.act.plan.admit.partition_of", {os.getpid(): "a 8 cu_mask=0xff"}.get)
         assert apply(host, file, "small")[0] == 0
 
 

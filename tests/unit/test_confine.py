@@ -67,10 +67,10 @@ def confined(
 def test_masks_reach_the_preload_library_and_rocm(tmp_path: Path) -> None:
     found = confined(tmp_path, 'cu_mask = "0xfffff"', 'cu_mask = "0xfffff00000"', chip='chip = "radeon-vii"\n')
     assert found.environments == {
-        "t": {"GPURT_PARTITION": "a", "GPURT_CU_MASK": "0xfffff", "HSA_CU_MASK": "0:0xfffff",
+        "t": {"GPURT_PARTITION": "a 20 cu_mask=0xfffff", "GPURT_CU_MASK": "0xfffff", "HSA_CU_MASK": "0:0xfffff",
               "LD_PRELOAD": "/lib/preload.so"},
-        "u": {"GPURT_PARTITION": "b", "GPURT_CU_MASK": "0xfffff00000", "HSA_CU_MASK": "0:0xfffff00000",
-              "LD_PRELOAD": "/lib/preload.so"},
+        "u": {"GPURT_PARTITION": "b 20 cu_mask=0xfffff00000", "GPURT_CU_MASK": "0xfffff00000",
+              "HSA_CU_MASK": "0:0xfffff00000", "LD_PRELOAD": "/lib/preload.so"},
     }  # fmt: skip
     assert not found.notes
 
@@ -170,8 +170,10 @@ def test_a_percentage_of_mps(tmp_path: Path) -> None:
         confined(tmp_path, "mps_percentage = 34", CUDA_MPS_PIPE_DIRECTORY=str(tmp_path))
     with listening(tmp_path / "pipes/control"):
         found = confined(tmp_path, "mps_percentage = 34", CUDA_MPS_PIPE_DIRECTORY=str(tmp_path / "pipes"))
-    assert found.environments["t"] == {"GPURT_PARTITION": "a", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "34"}
-    assert found.environments["u"] == {"GPURT_PARTITION": "b"}
+    assert found.environments["t"] == {
+        "GPURT_PARTITION": "a 20 mps_percentage=34", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "34"
+    }  # fmt: skip
+    assert found.environments["u"] == {"GPURT_PARTITION": "b 20"}
     assert "may share some" in found.notes[0]
 
 
@@ -190,7 +192,7 @@ def test_a_static_partition_of_mps(tmp_path: Path) -> None:
 def test_green_contexts_and_instances(tmp_path: Path) -> None:
     found = confined(tmp_path, "green_context = 1", "green_context = 0")
     assert found.environments["t"] == {
-        "GPURT_PARTITION": "a", "GPURT_GREEN_CONTEXT": "1", "GPURT_GREEN_SPLIT": "20,20"
+        "GPURT_PARTITION": "a 20 green_context=1", "GPURT_GREEN_CONTEXT": "1", "GPURT_GREEN_SPLIT": "20,20"
     }  # fmt: skip
     with pytest.raises(UsageError, match="no partition has 0; number them from 0"):
         confined(tmp_path, "green_context = 1")
@@ -221,7 +223,8 @@ def test_a_domain_is_the_preload_librarys_part(tmp_path: Path, monkeypatch: pyte
 def test_a_virtual_gpu_is_divided_by_none_of_these(tmp_path: Path) -> None:
     found = confined(tmp_path, 'cu_mask = "0xfffff"', emulated=True)
     assert found.environments == {
-        "t": {"GPURT_PARTITION": "a", "GPURT_GPU": "0"}, "u": {"GPURT_PARTITION": "b", "GPURT_GPU": "1"}
+        "t": {"GPURT_PARTITION": "a 20 cu_mask=0xfffff", "GPURT_GPU": "0"},
+        "u": {"GPURT_PARTITION": "b 20", "GPURT_GPU": "1"},
     }  # fmt: skip
     assert found.notes == ("the host's GPU is virtual: cu_mask of the file are not set",)
 
@@ -229,7 +232,7 @@ def test_a_virtual_gpu_is_divided_by_none_of_these(tmp_path: Path) -> None:
 def test_a_host_with_another_number_of_virtual_gpus_has_all_programs_on_the_first(tmp_path: Path) -> None:
     for gpus in (1, 3):
         found = confined(tmp_path, "", emulated=True, command="", gpus=gpus)
-        assert found.environments == {"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}}
+        assert found.environments == {"t": {"GPURT_PARTITION": "a 20"}, "u": {"GPURT_PARTITION": "b 20"}}
         assert found.notes == (
             f"the host has {gpus} GPU(s) and the file 2 partitions: all programs use GPU 0; "
             "gpurt emulate --taskset FILE has one for each",
@@ -238,7 +241,7 @@ def test_a_host_with_another_number_of_virtual_gpus_has_all_programs_on_the_firs
 
 def test_tasks_without_a_command_use_the_host_alone(tmp_path: Path) -> None:
     found = confined(tmp_path, 'cu_mask = "0xfffff"', command="")
-    assert found == Confined({"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}})
+    assert found == Confined({"t": {"GPURT_PARTITION": "a 20 cu_mask=0xfffff"}, "u": {"GPURT_PARTITION": "b 20"}})
 
 
 def test_partitions_that_only_have_units_get_sms_of_their_own(tmp_path: Path) -> None:
@@ -247,7 +250,7 @@ def test_partitions_that_only_have_units_get_sms_of_their_own(tmp_path: Path) ->
         found = confined(tmp_path, "", emulated=emulated)
         gpu = [{"GPURT_GPU": str(number)} if emulated else {} for number in range(2)]
         assert found.environments == {
-            "t": {"GPURT_PARTITION": "a", **sms[0], **gpu[0]}, "u": {"GPURT_PARTITION": "b", **sms[1], **gpu[1]}
+            "t": {"GPURT_PARTITION": "a 20", **sms[0], **gpu[0]}, "u": {"GPURT_PARTITION": "b 20", **sms[1], **gpu[1]}
         }  # fmt: skip
         assert ["GPURT_SM_FIRST" in note for note in found.notes] == [True]
     path = tmp_path / "set.toml"

@@ -130,7 +130,9 @@ def test_clients_of_partitions_have_a_gpu_each() -> None:
     other = replace(CLIENT, pid=4712, comm="lidar", priority=10, own_priority=10)
     host = under("segment", count=2, names=names)
     assert codes(file, replace(host, clients=[CLIENT, replace(other, gpu=1)])) == {}
-    for clients, homes in (([CLIENT, other], {}), ([CLIENT, replace(CLIENT, gpu=1)], {}), ([CLIENT], {4711: "b"})):
+    assert codes(file, replace(host, clients=[CLIENT], homes={4711: "a 4"})) == {}
+    placed = [([CLIENT, other], {}), ([CLIENT, replace(CLIENT, gpu=1)], {})]
+    for clients, homes in (*placed, *(([CLIENT], {4711: home}) for home in ("b 4", "a", "a 2", "a 4 cu_mask=0xf"))):
         assert codes(file, replace(host, clients=clients, homes=homes)).keys() == {"partitions"}
 
 

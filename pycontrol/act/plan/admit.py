@@ -24,7 +24,7 @@ from pycontrol.act.plan.admitted import told_admission
 from pycontrol.link import applied
 from pycontrol.link.control import Control, connect
 from pycontrol.link.hints import SchedNode
-from pycontrol.link.placed import partition_of
+from pycontrol.link.placed import partition_of, place_of
 from pycontrol.link.settings import settings_of
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Host, Objection
@@ -104,11 +104,10 @@ def _new(found: _Placed, matched: Mapping[int, Task]) -> list[tuple[int, Partiti
 def _unconfined(one: tuple[int, Partition]) -> str:
     """Why a process that runs already is not in the partition that was found."""
     pid, part = one
-    way = way_of(part)
-    if way is None or partition_of(pid) == part.name:
+    if way_of(part) is None or partition_of(pid) == place_of(part):
         return ""
     return (
-        f"process {pid} was not started in partition {part.name}, whose {way} cannot be given to a program that runs; "
+        f"process {pid} was not started in partition {place_of(part)}, which cannot be given to a program that runs; "
         "end it, admit the task, and start it with gpurt run"
     )
 

@@ -25,6 +25,7 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.text import visible
 from pycontrol.act.run import preload, sms
 from pycontrol.link.placed import PARTITION_VARIABLE as PARTITION
+from pycontrol.link.placed import place_of
 from pycontrol.machine import topology as machine
 from pycontrol.machine.mps import mps_pipe, mps_runs
 
@@ -77,7 +78,7 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
     if given_sms and (there := [name for name in (sms.FIRST, sms.COUNT) if name in given]):
         raise UsageError(f"{there[0]} is set: unset it, the file says which SMs programs use")
     launched = [task for task in file.taskset if task.partition and file.launch.get(task.name, Launch()).command]
-    made = {task.name: {PARTITION: task.partition.name}
+    made = {task.name: {PARTITION: place_of(task.partition)}
             for task in file.taskset if task.partition and task.partition.name}  # fmt: skip
     parts = list({id(task.partition): task.partition for task in launched if task.partition}.values())
     ways = sorted({way for part in parts if (way := way_of(part))})

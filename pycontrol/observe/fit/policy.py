@@ -15,6 +15,7 @@ from gpurt.enums import Form, Notice, Policy, Tier
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.link.control import GpuStatus
+from pycontrol.link.placed import place_of
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import BOTH, BOUNDS, Code, Defeats, Objection
 
@@ -230,8 +231,8 @@ def _placed(file: TasksetFile, host: Host) -> Iterator[Objection]:
         elif part.policy and part.policy != policies.get(one.gpu, part.policy):
             text = f"partition {part.name} is for policy {part.policy}, its GPU {one.gpu} runs {policies[one.gpu]}"
             yield Objection(Code.POLICY, text, f"`gpurt set policy {part.policy} --gpu {one.gpu}` changes that")
-        if started not in (None, part.name):
-            text = f"{process} was started in partition {visible(started or '')}, the file has it in {part.name}"
+        if started not in (None, place_of(part)):
+            text = f"{process} was started in partition {visible(started or '')}, the file has it in {place_of(part)}"
             yield Objection(Code.PARTITIONS, text)
 
 
