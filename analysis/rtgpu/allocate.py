@@ -57,7 +57,7 @@ def exact_least(system: System, units: Units) -> bool:
 
 def run_allocation(system: System, units: Units) -> Result:
     """The verdicts on what ``find_allocation`` finds; if there is none, failures that say which task is stuck."""
-    reason = system.refusal()
+    reason = system.no_search()
     if reason is not None:
         return failed(system, Reason.GPU_ORDER, reason)
     try:

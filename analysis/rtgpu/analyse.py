@@ -111,6 +111,14 @@ class System:
                 return f"{task.name} has a GPU time by parallel, serial or units; write it as kernel or kernel_times"
         return self._copies_beside() or self._shares()
 
+    def no_search(self) -> str | None:
+        """Why it says nothing where it is to find the units, too; None if it does."""
+        plain = (task.name for task in self.taskset.real_time
+                 if any(one.pure.worst and not one.parts for one in task.gpu_segments))  # fmt: skip
+        why = "has a GPU time on one number of units: give all tasks partitions, or write it as kernel or kernel_times"
+        name = next(plain, None)
+        return self.refusal() or (name and f"{name} {why}")
+
     def _copies_beside(self) -> str | None:
         """A sentence on a task whose copies wait for kernels, because the GPU has no copy engine; None if none do."""
         if self.taskset.platform.copy_engine or not any(self.users):

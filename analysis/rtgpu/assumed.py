@@ -10,18 +10,13 @@ from analysis.model import Copy, CpuSegment, Task, Taskset
 
 def assumed_of_units(taskset: Taskset) -> list[str]:
     """Assumptions in bounds of tasks that own units, a sentence each: the file's author may not have meant these."""
-    plain = [
-        task.name for task in taskset.real_time
-        if any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments)
-    ]  # fmt: skip
     exact = [task.name for task in taskset.real_time if any(best == worst for best, worst in _spans(task) if worst)]
     delaying = exact if len(taskset.real_time) > 1 else []
-    same = "a GPU time without kernel or kernel_times is taken to be the same on any number of units"
     always = (
         "a segment without a best case is taken to last as long as its worst case, always; a shorter one can delay "
         'others more: say best = "0ns" where that may be'
     )
-    return [f"{', '.join(names)}: {what}" for names, what in ((plain, same), (delaying, always)) if names]
+    return [f"{', '.join(delaying)}: {always}"] if delaying else []
 
 
 def _spans(task: Task) -> Iterator[tuple[int, int]]:

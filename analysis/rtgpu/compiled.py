@@ -195,7 +195,7 @@ def bounds_in(batch: Batch, index: int, method: Method, given: Sequence[int]) ->
 
 def run_method(system: System, units: Units) -> Result:
     """The same as ``allocate.run``; what can be compiled is."""
-    if system.refusal() is not None or system.ties:
+    if system.no_search() is not None or system.ties:
         return allocate.run_allocation(system, units)
     try:
         found = find_units(system, units)

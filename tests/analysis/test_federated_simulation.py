@@ -120,24 +120,30 @@ def test_chunks_bound_what_a_lower_copy_delays(capsys: pytest.CaptureFixture[str
     assert lengths == {ms(0.5)}
 
 
-def test_other_policies_say_that_they_have_no_bus(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_other_policies_say_that_they_have_no_bus(capsys: pytest.CaptureFixture[str]) -> None:
     def notes(file: Path, policy: str) -> list[str]:
         cli.run(["simulate", str(file), "--policy", policy, "--runs", "1", "--json"])
         return list(json.loads(capsys.readouterr().out)["notes"])
 
     assert ["without a bus" in one or "no bus" in one for one in notes(EXAMPLE, "segment")] == [True]
     assert ["without a best case" in one for one in notes(EXAMPLE, "federated")] == [True]
-    plain = tmp_path / "plain.toml"
-    plain.write_text(
-        "[platform]\ncpus = 1\nepsilon = '0ms'\ncompute_units = 4\n[[task]]\nname = 'a'\ncpu = 0\npriority = 1\n"
-        "period = '10ms'\nsegments = [{ misc = '0ms', gpu = '8ms' }]\n"
+
+
+def test_units_are_not_found_for_a_time_on_one_number_of_units(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """8 ms on all four units may be 32 on one; with units of its own the task's time is that on them."""
+    file, why = tmp_path / "plain.toml", "a has a GPU time on one number of units"
+    text = (
+        "[platform]\ncpus = 1\npolicy = 'federated'\nepsilon = '0ms'\ncompute_units = 4\n"
+        "[[task]]\nname = 'a'\ncpu = 0\npriority = 1\nperiod = '10ms'\nsegments = [{ misc = '0ms', gpu = '8ms' }]\n"
     )
-    assert notes(plain, "segment") == []
-    assumed = notes(plain, "federated")
-    assert ["a: a GPU time" in one and "same on any number of units" in one for one in assumed] == [True]
-    for command in (["analyze", "--test", "rtgpu"], ["plan units"], ["margins", "--test", "rtgpu"]):
-        cli.run([*command[0].split(), str(plain), *command[1:], "--json"])
-        assert set(assumed) <= set(json.loads(capsys.readouterr().out)["notes"])
+    for given in ("", "partition = { compute_units = 3 }\n"):
+        file.write_text(text.replace("period", f"{given}period"))
+        for command, no in ("analyze", 1), ("margins", 1), ("simulate", 2):
+            code = cli.run([*command.split(), str(file)])
+            assert (code, why in "".join(capsys.readouterr())) == ((0, False) if given else (no, True)), command
+        assert (cli.run(["plan", "units", str(file)]), why in capsys.readouterr().out) == (1, True)
 
 
 @pytest.mark.parametrize(("policy", "chunk"), [("segment", "1ms"), ("federated", "0ns")])
@@ -172,7 +178,8 @@ def real_time_of_the_case_study() -> Taskset:
         (lambda: two(gpu_priority=7), "GPU priority"),
         (many, "100 tasks"),
         (lambda: load_file(ROOT / "examples/case-study.toml").taskset, "best effort and has kernels"),
-        (real_time_of_the_case_study, "need 4 units"),
+        (real_time_of_the_case_study, "has a GPU time on one number of units"),
+        (lambda: Taskset(Platform(1), (task("t", 1, 100, 100, part(fixed(1))),)), "need 1 units"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(make: Callable[[], Taskset], why: str) -> None:
