@@ -278,7 +278,8 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		      nla_put_u32(skb, GPURT_A_KEPT, !!READ_ONCE(client->kept.raised.task)) ||
 		      nla_put_u32(skb, GPURT_A_COPY, READ_ONCE(client->copier.node.state)) ||
 		      nla_put_u64_64bit(skb, GPURT_A_COPIES, READ_ONCE(client->copier.node.copies), GPURT_A_PAD) ||
-		      nla_put_u32(skb, GPURT_A_BARRED, gpurt_boost_is(client, GPURT_BOOST_BARRED)) || put_counts(skb, gpu, c));
+		      nla_put_u32(skb, GPURT_A_BARRED, gpurt_boost_is(client, GPURT_BOOST_BARRED)) ||
+		      put_counts(skb, gpu, c));
 }
 
 /* The list is in order of ids. */

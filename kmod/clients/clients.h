@@ -115,8 +115,8 @@ void gpurt_bus_start(struct gpurt_gpu *gpu);
 void gpurt_bus_stop(struct gpurt_gpu *gpu);
 
 /*
- * boost.c.  Policy `boosted`: threads of clients are raised and lowered.  When is decided in core/boost.c, which says so
- * through gpurt_sched_ops.raise.
+ * boost.c.  Policy `boosted`: threads of clients are raised and lowered.  When is decided in core/boost.c, which says
+ * so through gpurt_sched_ops.raise.
  */
 const char *gpurt_boost_why_not(void);
 

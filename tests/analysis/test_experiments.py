@@ -21,7 +21,6 @@ from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.rows import write_rows
 from analysis.papers.experiments.schedulability import Curve, Schedulability, point_seed
 from gpurt.errors import UsageError
-from pycontrol.commands.experiment import list_command
 from pycontrol.commands.experiment import run_command as command
 
 SMALL = Settings(tasksets=6, seed=3)
@@ -123,7 +122,7 @@ def test_a_changed_experiment_says_so_and_differs_by_that_alone(tmp_path: Path) 
 
 
 def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> None:
-    listed = CliRunner().invoke(list_command, [], standalone_mode=False)
+    listed = CliRunner().invoke(command, [], standalone_mode=False)
     assert all(name in listed.stdout for name in (*EXPERIMENTS, *ENERGY, *STUDIES))
     for wrong, why in (
         (["mg-fig3.7"], "--profiles DIR"), (["gcaps-fig8a", "--profiles", "."], "goes with sbeet-fig2.8"),
