@@ -26,7 +26,7 @@ from pycontrol.output import render
 from pycontrol.output.render import ms
 
 #: States after which the search for the least energy gives up.
-MAX_STATES = 300_000
+MAX_OPTIMUM_STATES = 300_000
 
 
 @command(
@@ -133,7 +133,7 @@ def _least(system: SpatialSystem, until: int, tick: int) -> Document:
     """The least energy that meets all deadlines until then, and what policies add to it.  Raises UsageError."""
     if not 0 < tick <= until <= 10**6 * tick:
         raise UsageError("--tick: must be more than 0, at most --until, and at least a millionth of it")
-    found = least_energy(system, until, tick, MAX_STATES)
+    found = least_energy(system, until, tick, MAX_OPTIMUM_STATES)
     static = sum(gpu.static for gpu in system.gpus) * until
     starts = [{"task": system.tasks[one.task].name, "job": one.job, "gpu_name": system.gpus[one.gpu].name,
                "units": one.units, "start_ns": one.start, "end_ns": one.end} for one in found.starts]  # fmt: skip

@@ -110,7 +110,7 @@ def test_least_energy_and_gaps(run: Gpurt, tmp_path: Path, monkeypatch: pytest.M
     gaps = {one["policy"]: one["gap_percent"] for one in found["policies"]}
     assert gaps["sbeet"] == 6.25
     assert gaps["rm"] is None
-    monkeypatch.setattr(energy_offline, "MAX_STATES", 1)
+    monkeypatch.setattr(energy_offline, "MAX_OPTIMUM_STATES", 1)
     code, out, _ = run("explain", path, "--until", "14ms")
     assert code == 1
     assert "GAVE UP" in out

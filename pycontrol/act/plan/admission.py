@@ -25,7 +25,7 @@ from gpurt.errors import Problem, TasksetError
 #: Why no task can be placed if a partition's size is unknown.
 UNSIZED = "partition {} has no compute_units: how much of the GPU it is for is not known; gpurt plan partitions says it"
 #: Why no task can be placed beside tasks of one TSG.
-SHARED = "partition {}: its tasks share one TSG, and no test inside partitions is about that"
+ONE_TSG = "partition {}: its tasks share one TSG, and no test inside partitions is about that"
 
 
 def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
@@ -50,7 +50,7 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
         if part.size is None:
             raise TasksetError(file, [Problem(lines_of(old)["partition", at], UNSIZED.format(part.name))])
         if part.shared:
-            raise TasksetError(file, [Problem(lines_of(old)["partition", at], SHARED.format(part.name))])
+            raise TasksetError(file, [Problem(lines_of(old)["partition", at], ONE_TSG.format(part.name))])
     added = loaded.taskset.tasks[-1]
     if added.best_effort or not added.uses_gpu:
         raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])
