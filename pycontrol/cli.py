@@ -92,12 +92,13 @@ def _sentences(entry: CommandEntry) -> str:
 
 
 def _meant(word: str, ctx: click.Context) -> str:
-    """The commands that a user may have meant: of like spelling here, or of that name in another group."""
+    """The commands that a user may have meant: of that name in another group, of like spelling here, or there."""
     here = ctx.command.parts if isinstance(ctx.command, LazyGroup) else {}
     before = ctx.command_path.removeprefix("gpurt").strip()
     alike = [f"{before} {name}".strip() for name in near(word, here, 2)]
     elsewhere = [path for path in LEAVES if near(word, [path.rsplit(" ", 1)[-1]], cutoff=0.8)]
-    found = list(dict.fromkeys([*alike, *elsewhere]))[:3]
+    named = [path for path in elsewhere if path.endswith(f" {word}")]
+    found = list(dict.fromkeys([*named, *alike, *elsewhere]))[:3]
     return f"; did you mean {' or '.join(f'gpurt {one}' for one in found)}?" if found else ""
 
 

@@ -101,7 +101,8 @@ OFFLINE = ("analyze", "experiment bounds", "help", "margins", "plan", "simulate"
 ELSEWHERE = {
     "gpurt analyze robot.toml --measured": "a host", "gpurt plan slices --watch": "a Tegra",
     "gpurt plan partitions planned.toml task.toml --move -o planned.toml": "a file with one more task",
-    "gpurt plan slices FILE --apply": "a Tegra", "gpurt analyze planned.toml": "what the console above wrote",
+    "gpurt plan partitions FILE TASK": "a file with one more task", "gpurt plan slices FILE --apply": "a Tegra",
+    "gpurt analyze planned.toml": "what the console above wrote",
 }
 #: Files that a page means.
 MEANT = {"F": "examples/energy/example5.toml", "FILE": "set.toml", "robot.toml": "set.toml"}
@@ -113,7 +114,7 @@ def indented(page: Path) -> list[str]:
     """
     outside = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
     lines = [re.split(r" {2,}| #", one)[0] for one in re.findall(r"^    (gpurt .*)$", outside, re.MULTILINE)]
-    quoted = [" ".join(one.split()) for one in re.findall(r"`(gpurt [^`]+)`", outside)]
+    quoted = [" ".join(one.partition(" >")[0].split()) for one in re.findall(r"`(gpurt [^`]+)`", outside)]
     lines += [one for one in quoted if {*one.split()} & {"FILE", "F", "help"} or ".toml" in one]
     calls = tuple(f"gpurt {word} " for word in OFFLINE)
     return [one for one in lines if one.startswith(calls) and one not in ELSEWHERE]

@@ -57,7 +57,7 @@ def test_the_tests_of_a_change_are_the_nearest_and_then_folders(mutate: Any) -> 
     """The nearest reach the file by the fewest imports, also in C; those that name its function come first."""
     for path, first in (
         ("pycontrol/output/progress.py", "tests/unit/test_progress.py"),
-        ("pycontrol/commands/latency.py", "tests/unit/test_latency.py"),
+        ("pycontrol/machine/topology.py", "tests/unit/test_topology.py"),
         ("kmod/core/budget.c", "tests/core/test_budget.py"),
         ("userlib/preload/nvidia_objects.c", "tests/preload/test_preload_objects.py"),
     ):
