@@ -185,7 +185,7 @@ class Fake:
     def latency(self, gpu: int | None = None) -> Sequence[UpdateLatency]:
         return self.known.latency
 
-    def buses(self) -> Sequence[BusStatus]:
+    def buses(self, gpu: int | None = None) -> Sequence[BusStatus]:
         return []
 
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
