@@ -140,7 +140,7 @@ def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int 
     def passes(epsilon: int) -> bool:
         def own(part: Partition) -> Partition:
             alpha, theta = costs(epsilon, part)
-            return part if part.alpha is part.theta is None else replace(part, alpha=alpha, theta=part.theta and theta)
+            return replace(part, alpha=alpha, theta=part.theta and theta) if part.own_costs else part
 
         alpha, theta = costs(epsilon, None)
         return proved(test, replace(taskset.with_partitions(own), platform=replace(platform, alpha=alpha, theta=theta)))

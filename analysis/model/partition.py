@@ -50,6 +50,11 @@ class Partition:
         return any(value is not None for value in (self.slice, self.interleave, self.shared))
 
     @property
+    def own_costs(self) -> bool:
+        """Whether its updates have costs of their own; else they cost what the platform's do."""
+        return self.alpha is not None or self.theta is not None
+
+    @property
     def own_gpu(self) -> bool:
         """Whether it is scheduled as a GPU of its own; else its TSGs share the GPU in time with all others."""
         return self.name is not None and (self.size is not None or not self.in_time)

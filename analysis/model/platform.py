@@ -91,7 +91,7 @@ class Platform:
 
         Theta is 0 where a partition has an alpha of its own alone, which is its epsilon then.
         """
-        if part is None or part.alpha is part.theta is None:
+        if part is None or not part.own_costs:
             return self.alpha, self.theta
         return self.alpha if part.alpha is None else part.alpha, part.theta or 0
 

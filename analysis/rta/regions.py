@@ -19,7 +19,7 @@ def with_region(taskset: Taskset, longest: int) -> Taskset:
         raise ValueError(f"a region of {longest} ns cannot be")
     platform = taskset.platform
     longer = taskset.with_partitions(
-        lambda one: one if one.alpha is one.theta is None else replace(one, theta=(one.theta or 0) + longest)
+        lambda one: replace(one, theta=(one.theta or 0) + longest) if one.own_costs else one
     )
     return replace(longer, platform=replace(platform, theta=platform.theta + longest))
 

@@ -46,8 +46,7 @@ def _system(taskset: Taskset, group: list[Task], policy: str) -> Taskset:
     names = {task.name for task in group}
     part: Partition | None = next((task.partition for task in group if task.uses_gpu), None)
     alpha, theta = taskset.platform.costs(part)
-    own = part is not None and (part.alpha is not None or part.theta is not None)
-    known = part.theta is not None if part and own else taskset.platform.theta_known
+    known = part.theta is not None if part and part.own_costs else taskset.platform.theta_known
     tasks = tuple(_alone(task) for task in taskset if task.name in names)
     platform = replace(taskset.platform, alpha=alpha, theta=theta, theta_known=known, policy=policy)
     return Taskset(platform, tasks)
