@@ -175,7 +175,7 @@ static int load(void)
 
 	cuda_open();
 	kernels_load(&kernels);
-	busy_start_long(&busy, &kernels, cuda_stream(), cuda_stream());
+	busy_start(&busy, &kernels, cuda_stream(), cuda_stream());
 	wait_for_word();
 	us = executed_us(&busy);
 	wait_for_line();

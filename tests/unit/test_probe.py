@@ -87,21 +87,12 @@ def test_kernels_are_seen_to_stop_and_to_end_intact(fake: Path) -> None:
 
 
 @needs_compiler
-def test_processes_side_by_side(fake: Path) -> None:
-    records = on_fake(fake, "slices")
-    assert sorted((one["processes"], one["process"]) for one in records) == sorted(
-        (processes, process) for processes in (2, 4) for process in range(processes) for _ in range(4)
-    )
-    assert all(one["set_status"] == 0 and one["end"] - one["start"] >= 1_500_000_000 for one in records)
-
-
-@needs_compiler
 def test_every_scene_of_yield_is_told_and_judged(fake: Path) -> None:
     """The fake has no slices, and few samples are taken: nothing about delays may be said, but every question is."""
     records = on_fake(fake, "yield", calls=6)
     assert not [one for one in records if one["record"] == "error"]
-    said = judge.judge_records(summary.summarise(records))
-    asked = judge.judge_records(summary.summarise(yield_records()))
+    said = judge.judge_records(map(summary.summarise_one, records))
+    asked = judge.judge_records(map(summary.summarise_one, yield_records()))
     assert [one["name"] for one in said] == [one["name"] for one in asked]
     assert {one["verdict"] for one in said if "a kernel waits" in one["name"]} == {"not known"}
 
@@ -109,11 +100,11 @@ def test_every_scene_of_yield_is_told_and_judged(fake: Path) -> None:
 @needs_compiler
 @no_driver
 def test_a_crew_whose_members_die_leaves_errors_only(program: Path) -> None:
-    result = subprocess.run([program, "slices", "1", "1", "30"], capture_output=True, text=True, check=True)
+    result = subprocess.run([program, "yield", "1", "1", "60"], capture_output=True, text=True, check=True)
     records, broken = summary.parse_records(result.stdout)
     assert broken == 0
     assert {one["record"] for one in records} == {"error"}
-    assert [one["what"] for one in records].count("a process of several") == 8
+    assert [one["what"] for one in records].count("a process of several") == 4
 
 
 @pytest.mark.parametrize(
@@ -254,21 +245,6 @@ def test_releases_that_are_known(version: str, known: bool) -> None:
     assert summary.known_release(version) is known
 
 
-def slices(process: int, start: int, end: int, gaps: list[int]) -> dict[str, Any]:
-    record = {"record": "slices", "processes": 2, "load": "full", "slice_us": 0, "set_status": 0}
-    return {**record, "clock_resolution_ns": 32, "process": process, "start": start, "end": end, "gaps": gaps}
-
-
-def test_slices_and_switches() -> None:
-    # A runs 0-100, 230-330, 460-560 and B 110-220, 340-450, 570-600: every switch takes 10
-    records = [slices(0, 0, 560, [100, 230, 330, 460]), slices(1, 110, 600, [220, 340, 450, 570])]
-    (found,) = summary.summarise(records)
-    assert found["theta_ns"] == {"count": 5, "min": 10, "p50": 10, "p99": 10, "max": 10}
-    assert found["slice_ns"] == {"count": 2, "min": 100, "p50": 100, "p99": 110, "max": 110}
-    assert found["overlaps"] == 0
-    assert summary.switches([[(0, 10)], [(5, 15)]]) == ([], 1)
-
-
 YIELD = {"slice_status": 0, "calls": 200, "others": 1, "own_us": 10**6, "slice_us": 2}
 SECOND = 10**9
 
@@ -315,7 +291,7 @@ def verdicts(**changed: Any) -> dict[str, str]:
         for one in records:
             if where.replace("_", " ") in (one["record"], one.get("scene")):
                 one.update(values)
-    found = judge.judge_records(summary.summarise(records))
+    found = judge.judge_records(map(summary.summarise_one, records))
     return {one["name"]: one["verdict"] for one in found if one["verdict"] != "confirmed"}
 
 
@@ -360,7 +336,8 @@ def report() -> dict[str, Any]:
         {"record": "stop", "off_status": 0x1B, "stop_ns": [], "alone_ns": 5_000_000},
         {"record": "group", "channels": list(range(20))},
     ]
-    part = {"status": "timeout", "seconds": 1.0, "detail": "its time was up", "findings": summary.summarise(records)}
+    findings = [summary.summarise_one(one) for one in records]
+    part = {"status": "timeout", "seconds": 1.0, "detail": "its time was up", "findings": findings}
     return {
         "command": ["scripts/probe-nvidia"],
         "date": "2020-01-01T00:00:00+00:00",
@@ -400,7 +377,7 @@ def test_parts_fit_into_eight_minutes() -> None:
 
 def test_a_part_for_which_no_time_is_left_is_not_run(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "TOTAL_S", 1)
-    ((name, part),) = parts.run_all(parts.Options(("stop",), 1, 1), program, [])
+    ((name, part),) = parts.run_all(parts.Options(("stop",), 1, 1), program)
     assert (name, part["status"], part["detail"]) == ("stop", "not run", "the run's time was up")
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import probe
 from gpurt.text import in_lines
 from probe import report, running, text
-from probe.machine import NoGpu
 from probe.parts import PARTS, WHOLE, Options
 from probe.summary import Record
 
@@ -61,8 +60,6 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--calls", type=positive, default=1000, metavar="N", help="calls and jobs in part yield (1000)")
     parser.add_argument("--preemptions", type=positive, default=10000, metavar="N", help="in part intact (10000)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/hardware", metavar="DIR", help="where reports go")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON, not as text")
-    parser.add_argument("--raw", type=Path, metavar="FILE", help="keep every sample, as the parts wrote them")
     return parser.parse_args(given)
 
 
@@ -75,31 +72,28 @@ def file_name(parts: Sequence[str], made: Record) -> str:
 
 
 def write_report(options: argparse.Namespace, made: Record) -> None:
-    """Writes the report as text and as JSON, and prints one of them."""
+    """Writes the report as text and as JSON, and prints the text."""
     options.out.mkdir(parents=True, exist_ok=True)
     as_json, as_text = in_lines(made) + "\n", text.render(made)
     name = file_name(options.parts, made)
     (options.out / f"{name}.json").write_text(as_json)
     (options.out / f"{name}.txt").write_text(as_text)
-    print(as_json if options.json else as_text, end="")
+    print(as_text, end="")
     print(f"probe-nvidia: wrote {options.out / name}.txt and .json", file=sys.stderr)
 
 
 def probe_main() -> int:
     """Probes, writes the report, prints it; returns the exit code."""
     options = arguments()
-    raw: list[str] = []
     try:
         with tempfile.TemporaryDirectory(prefix="gpurt-probe-") as folder:
             wanted = Options(options.parts, options.calls, options.preemptions)
-            made = report.make_report(wanted, ["scripts/probe-nvidia", *sys.argv[1:]], Path(folder), raw)
-    except NoGpu as error:
+            made = report.make_report(wanted, ["scripts/probe-nvidia", *sys.argv[1:]], Path(folder))
+    except report.NoGpu as error:
         print(f"probe-nvidia: {error}", file=sys.stderr)
         return 4
     except running.CannotBuild as error:
         print(f"probe-nvidia: {error}", file=sys.stderr)
         return 3
-    if options.raw:
-        options.raw.write_text("".join(raw))
     write_report(options, made)
     return 0

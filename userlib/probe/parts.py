@@ -33,11 +33,8 @@ class Part:
 
 PARTS = {
     "stop": Part("when a kernel stops after a call, and when it goes on", 45),
-    "queues": Part("when a stop comes, by what else is queued", 20),
     "strangers": Part("whether a process can take off channels of others", 20),
     "intact": Part("results of kernels preempted thousands of times", 65),
-    "copies": Part("copies under way while groups are off", 30),
-    "slices": Part("slices and switches of 2 and 4 processes", 40),
     "yield": Part("assumptions of yield, each judged; not part of a whole run", 280, asked=True),
 }
 #: What a part has in its environment.  It meets no MPS daemon, because MPS would put all processes into one context.
@@ -55,28 +52,26 @@ class Options:
     preemptions: int
 
 
-def _run(name: str, options: Options, seconds: int, program: Path) -> tuple[Record, str]:
-    """Runs one part; returns its place in the report, and all that the part wrote."""
+def _run(name: str, options: Options, seconds: int, program: Path) -> Record:
+    """Runs one part; returns its place in the report."""
     print(f"probe-nvidia: {name}: {PARTS[name].finds}", file=sys.stderr, flush=True)
     limits = running.Limits(options.calls, options.preemptions, seconds)
     outcome = running.run_part(program, name, limits, {**os.environ, **OWN})
     records, broken = summary.parse_records(outcome.output)
     detail = outcome.detail + (f"; {broken} lines could not be read" if broken else "")
     part = {"status": outcome.status, "seconds": round(outcome.seconds, 2), "detail": detail}
-    findings = summary.summarise(records)
+    findings = [summary.summarise_one(record) for record in records]
     if name == "yield":
         findings = judge.judge_records(findings) + findings
-    return {**part, "findings": findings}, outcome.output
+    return {**part, "findings": findings}
 
 
-def run_all(options: Options, program: Path, raw: list[str]) -> Iterator[tuple[str, Record]]:
-    """Each part in turn: its name and its place in the report.  Appends what the parts wrote to ``raw``."""
+def run_all(options: Options, program: Path) -> Iterator[tuple[str, Record]]:
+    """Each part in turn: its name and its place in the report."""
     begun = time.monotonic()
     for name in options.parts:
         left = TOTAL_S - (time.monotonic() - begun)
         if left < SPARE_S + 5:
             yield name, {"status": "not run", "seconds": 0.0, "detail": "the run's time was up", "findings": []}
             continue
-        part, output = _run(name, options, min(PARTS[name].seconds, int(left - SPARE_S)), program)
-        raw.append(output)
-        yield name, part
+        yield name, _run(name, options, min(PARTS[name].seconds, int(left - SPARE_S)), program)

@@ -8,11 +8,10 @@ lists of nanoseconds.  Nothing here needs a GPU.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,64 +90,6 @@ def known_release(version: str) -> bool:
     return numbers is not None and FIRST_RELEASE <= numbers <= LAST_RELEASE
 
 
-def _runs(start: int, end: int, gaps: Sequence[int]) -> list[tuple[int, int]]:
-    """The stretches in which a kernel ran, as (from, to).
-
-    Args:
-        start: when the kernel began.
-        end: when it ended.
-        gaps: when it did not run: the last reading before and the first after each gap, in order.
-    """
-    edges = [start, *gaps, end]
-    return list(zip(edges[::2], edges[1::2], strict=True))
-
-
-def switches(all_runs: Sequence[Sequence[tuple[int, int]]]) -> tuple[list[int], int]:
-    """Costs of switching between processes, and how many runs began before another process's run had ended.
-
-    Takes the runs of all processes in the order of their starts.  If the next run is another process's, the cost of the
-    switch (theta) is the time from the one's end to the next one's start.  All times are of one clock.
-    """
-    order = sorted((begin, end, process) for process, own in enumerate(all_runs) for begin, end in own)
-    costs: list[int] = []
-    overlaps = 0
-    for (_, end, process), (begin, _, other) in itertools.pairwise(order):
-        if process == other:
-            continue
-        if begin >= end:
-            costs.append(begin - end)
-        else:
-            overlaps += 1
-    return costs, overlaps
-
-
-def summarise_slices(records: Iterable[Record]) -> list[Record]:
-    """One record for all processes that ran together: lengths of slices, costs of switches."""
-    scenes: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        scenes.setdefault((record["processes"], record["load"], record["slice_us"]), []).append(record)
-    found = []
-    for (processes, load, slice_us), together in scenes.items():
-        all_runs = [_runs(one["start"], one["end"], one["gaps"]) for one in together]
-        # the start and the end of the kernel cut its first and its last run short
-        lengths = [end - begin for own in all_runs for begin, end in own[1:-1]]
-        costs, overlaps = switches(all_runs)
-        found.append(
-            {
-                "record": "slices",
-                "processes": processes,
-                "load": load,
-                "slice_us": slice_us,
-                "set_status": [status_name(one["set_status"]) for one in together] if slice_us else [],
-                "clock_resolution_ns": max(one["clock_resolution_ns"] for one in together),
-                "slice_ns": spread(lengths),
-                "theta_ns": spread(costs),
-                "overlaps": overlaps,
-            }
-        )
-    return found
-
-
 def summarise_one(record: Record) -> Record:
     """A record with each list of samples replaced by its spread and each status by its name."""
     summary: Record = {}
@@ -160,10 +101,3 @@ def summarise_one(record: Record) -> Record:
         else:
             summary[key] = value
     return summary
-
-
-def summarise(records: Sequence[Record]) -> list[Record]:
-    """The records of a part that a report keeps, some of them summarised."""
-    slices = [record for record in records if record["record"] == "slices"]
-    others = [summarise_one(record) for record in records if record["record"] != "slices"]
-    return others + summarise_slices(slices)

@@ -176,13 +176,6 @@ int cuMemcpyDtoHAsync_v2(void *host, uint64_t device, size_t bytes, void *stream
 	return cuMemcpyDtoH_v2(host, device, bytes);
 }
 
-int cuMemcpyHtoDAsync_v2(uint64_t device, const void *host, size_t bytes, void *stream)
-{
-	(void)stream;
-	memcpy((void *)(uintptr_t)device, host, bytes);
-	return 0;
-}
-
 #define FIRST_IS(name, type, value) int name(type *out, ...) { *out = (value); return 0; }
 FIRST_IS(cuDriverGetVersion, int, 12040)
 FIRST_IS(cuDeviceGetCount, int, 1)

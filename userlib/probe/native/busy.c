@@ -9,12 +9,12 @@
 static void *feed(void *argument)
 {
 	struct busy *busy = argument;
-	unsigned int turn = 0;
+	unsigned int blocks = busy->kernels->clock_blocks * BUSY_LONG_WAVES, turn = 0;
 
 	cuda_need(cu.context_set(cu.context), "cuCtxSetCurrent");
-	launch_load(busy->kernels, busy->streams[1], busy->blocks, busy->beat, busy->length_ns);
+	launch_load(busy->kernels, busy->streams[1], blocks, busy->beat, BUSY_LONG_NS);
 	while (!busy->stop) {
-		launch_load(busy->kernels, busy->streams[turn], busy->blocks, busy->beat, busy->length_ns);
+		launch_load(busy->kernels, busy->streams[turn], blocks, busy->beat, BUSY_LONG_NS);
 		turn = !turn;
 		cuda_need(cu.stream_synchronize(busy->streams[turn]), "cuStreamSynchronize");
 		busy->launches++;
@@ -23,15 +23,12 @@ static void *feed(void *argument)
 	return NULL;
 }
 
-void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
-		cu_object first, cu_object second)
+void busy_start(struct busy *busy, const struct kernels *kernels, cu_object first, cu_object second)
 {
 	uint64_t begun = now_ns();
 
 	busy->kernels = kernels;
 	busy->beat = beat_new();
-	busy->blocks = blocks;
-	busy->length_ns = length_ns;
 	busy->streams[0] = first;
 	busy->streams[1] = second;
 	busy->stop = false;
@@ -40,11 +37,6 @@ void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int b
 		cuda_need(1, "pthread_create");
 	while (!busy->beat.host->started && now_ns() - begun < FIRST_KERNEL_NS)
 		sleep_ns(100000);
-}
-
-void busy_start_long(struct busy *busy, const struct kernels *kernels, cu_object first, cu_object second)
-{
-	busy_start(busy, kernels, kernels->clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS, first, second);
 }
 
 void busy_stop(struct busy *busy)

@@ -15,20 +15,17 @@
 struct busy {
 	const struct kernels *kernels;
 	struct mapped_beat beat;
-	/* Blocks of one launch, and how long each executes.  If there are more blocks than fit, they run wave after wave. */
-	unsigned int blocks;
-	uint64_t length_ns;
 	cu_object streams[2];
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_uint launches;
 };
 
-/* Launches into two streams, which may be the same one.  Returns when a kernel runs. */
-void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
-		cu_object first, cu_object second);
-/* The same with long kernels: BUSY_LONG_WAVES waves of blocks of BUSY_LONG_NS each. */
-void busy_start_long(struct busy *busy, const struct kernels *kernels, cu_object first, cu_object second);
+/*
+ * Launches into two streams, which may be the same one.  Returns when a kernel runs.  A launch has BUSY_LONG_WAVES times
+ * as many blocks as fit, so that they run wave after wave, for BUSY_LONG_NS each.
+ */
+void busy_start(struct busy *busy, const struct kernels *kernels, cu_object first, cu_object second);
 void busy_stop(struct busy *busy);
 
 #endif

@@ -51,7 +51,6 @@ typedef void *cu_object;
 	X(set_words, "cuMemsetD32_v2", (cu_pointer, unsigned int, size_t)) \
 	X(copy_out, "cuMemcpyDtoH_v2", (void *, cu_pointer, size_t)) \
 	X(copy_out_async, "cuMemcpyDtoHAsync_v2", (void *, cu_pointer, size_t, cu_object)) \
-	X(copy_in_async, "cuMemcpyHtoDAsync_v2", (cu_pointer, const void *, size_t, cu_object)) \
 	X(error_name, "cuGetErrorName", (cu_result, const char **))
 
 /* NULL if the driver lacks them. */

@@ -13,7 +13,7 @@ void emit_open(const char *record);
 void emit_text(const char *key, const char *value);
 void emit_number(const char *key, long long value);
 void emit_numbers(const char *key, const uint64_t *values, size_t count);
-/* Writes the record with one write(), so that records of two processes do not mix. */
+/* Ends the record, and has it written. */
 void emit_close(void);
 
 /* Writes a record of an error.  The caller decides whether the part ends. */

@@ -60,11 +60,8 @@ static const struct part {
 } parts[] = {
 	{ "info", part_info },
 	{ "stop", part_stop },
-	{ "queues", part_queues },
 	{ "strangers", part_strangers },
 	{ "intact", part_intact },
-	{ "copies", part_copies },
-	{ "slices", part_slices },
 	{ "yield", part_yield },
 	{ "ptx", part_ptx },
 };
@@ -95,6 +92,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (strcmp(argv[1], parts[i].name))
 			continue;
+		/* A record fits: it is written at once, so that those of two processes do not mix. */
+		setvbuf(stdout, NULL, _IOFBF, 1 << 20);
 		guard_start(options.seconds);
 		return parts[i].run(&options);
 	}

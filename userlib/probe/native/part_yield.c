@@ -400,7 +400,7 @@ static bool take_part(struct yielding *y, int number)
 	y->slice_status = 0;
 	yield_set_slice(y, y->index ? y->scene->slice_us : y->scene->own_us);
 	if (full)
-		busy_start_long(&busy, &y->kernels, y->streams[0], y->streams[0]);
+		busy_start(&busy, &y->kernels, y->streams[0], y->streams[0]);
 	y->crew->calls = 0;
 	if (!crew_meet(y->crew))
 		return false;

@@ -7,12 +7,9 @@ struct options {
 	unsigned int calls, preemptions, seconds;
 };
 
-int part_queues(const struct options *options);
 int part_stop(const struct options *options);
 int part_strangers(const struct options *options);
 int part_intact(const struct options *options);
-int part_copies(const struct options *options);
-int part_slices(const struct options *options);
 int part_yield(const struct options *options);
 
 /* part_strangers.c: one call of this user for the channels of @others processes, or of their compute groups only. */
