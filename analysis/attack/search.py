@@ -18,18 +18,20 @@ from analysis import rta
 from analysis.answers.pool import processes
 from analysis.answers.registry import find_test
 from analysis.attack import units
-from analysis.attack.forks import held_by_workers, with_random_workers
 from analysis.attack.linked import limits_of, named, with_random_chains
 from analysis.attack.outcome import Effort, Longest, Outcome, pieces, size
-from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import (
+    held_by_workers,
     random_taskset,
+    with_latency,
     with_random_modes,
     with_random_partitions,
+    with_random_pending,
     with_random_slices,
+    with_random_threads,
+    with_random_workers,
     with_random_yield,
 )
-from analysis.attack.threads import with_random_threads
 from analysis.model import MS, US, CpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.rtgpu.verdict import UnitsTest

@@ -10,6 +10,7 @@ from analysis.model import (
     MS,
     US,
     CpuSegment,
+    Fork,
     GpuSegment,
     Partition,
     Platform,
@@ -20,6 +21,7 @@ from analysis.model import (
     Taskset,
     Waiting,
 )
+from analysis.model.callbacks import Callback, Order, Thread
 from analysis.model.platform import YIELD, Yield
 
 DRAWN_PERIODS = (5, 8, 10, 12, 15, 20, 30, 40, 60, 100)
@@ -160,3 +162,81 @@ def _ns(ms: float) -> int:
 def _span(rng: random.Random, ms: float) -> Span:
     worst = _ns(ms)
     return Span(worst, int(worst * rng.choice([0, 0.5, 0.8, 1])))
+
+
+def with_random_threads(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset with up to two threads in a random order, each of which serves up to four of its real-time tasks."""
+    tasks = list(taskset)
+    left = [t.name for t in taskset.real_time]
+    rng.shuffle(left)
+    for number in range(rng.choice([1, 1, 2])):
+        names, left = left[: rng.randint(2, 4)], left[4:]
+        tasks = _served(tasks, names, Thread(f"thread{number}", rng.choice(list(Order))), rng)
+    return replace(taskset, tasks=tuple(tasks))
+
+
+def _served(tasks: list[Task], names: list[str], thread: Thread, rng: random.Random) -> list[Task]:
+    """The named tasks on one thread, which has the CPU and the priorities of the first."""
+    first = next((t for t in tasks if t.name in names), None)
+    timers = rng.randint(0, len(names))
+    made = []
+    for task in tasks:
+        if task.name not in names or first is None:
+            made.append(task)
+            continue
+        rank = names.index(task.name)
+        timer = rank < timers if thread.order is Order.LIVE_TIMERS else rng.random() < 0.5
+        made.append(replace(
+            task, cpu=first.cpu, priority=first.priority, gpu_priority=first.gpu_priority, partition=first.partition,
+            thread=thread, rank=rank, callback=Callback.TIMER if timer else Callback.SUBSCRIPTION,
+        ))  # fmt: skip
+    return made
+
+
+def with_random_pending(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset with release jitter and deadlines beyond the period for some of its tasks, in whole ms."""
+    return replace(taskset, tasks=tuple(_pending(task, rng) for task in taskset))
+
+
+def with_latency(taskset: Taskset, latency: int) -> Taskset:
+    """The taskset on a platform whose wake-ups take up to ``latency`` ns."""
+    return replace(taskset, platform=replace(taskset.platform, cpu_latency=latency))
+
+
+def _pending(task: Task, rng: random.Random) -> Task:
+    if rng.random() < 0.35:
+        return task
+    period = task.period // MS
+    most = rng.choice([0, period // 3, period // 2, period, 2 * period])
+    deadline = task.deadline if rng.random() < 0.3 else rng.choice([2, 3, 4]) * task.period
+    return replace(task, jitter=rng.randint(0, most) * MS, deadline=deadline)
+
+
+def with_random_workers(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset, one or two of whose real-time tasks have others as workers, all of them with its period."""
+    left = [t.name for t in taskset.real_time]
+    rng.shuffle(left)
+    forks, made = [], {t.name: t for t in taskset}
+    for _ in range(rng.choice([1, 1, 2])):
+        names, left = left[: rng.randint(2, 4)], left[4:]
+        if len(names) < 2:
+            break
+        parent = made[names[0]]
+        after = rng.randint(0, len(parent.segments))
+        forks.append(Fork(parent.name, after, tuple(names[1:])))
+        for name in names:
+            made[name] = replace(
+                made[name], period=parent.period, deadline=parent.deadline, gpu_priority=parent.segment_priority
+            )
+    return replace(taskset, tasks=tuple(made[t.name] for t in taskset), forks=tuple(forks))
+
+
+def held_by_workers(taskset: Taskset) -> Taskset:
+    """The taskset in which each task with workers is inside a segment while these execute."""
+    at = {fork.task: fork.after for fork in taskset.forks}
+    whole = GpuSegment(Span(0, 0), Span(0, 0))
+    tasks = tuple(
+        replace(t, segments=(*t.segments[: at[t.name]], whole, *t.segments[at[t.name] :])) if t.name in at else t
+        for t in taskset
+    )
+    return replace(taskset, tasks=tasks, forks=tuple(replace(fork, hold=True) for fork in taskset.forks))

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, task, taskset
+from closeness import Kind, closeness, closeness_table
 from effort import tries
+from tiny import tiny, tiny_for
 
 from analysis import rta
-from analysis.attack.closeness import Kind, closeness, closeness_table
 from analysis.attack.exact import (
     TooManyStatesError,
     compare,
@@ -27,7 +28,6 @@ from analysis.attack.exact import (
     unit_of,
 )
 from analysis.attack.search import prioritised
-from analysis.attack.tiny import tiny, tiny_for
 from analysis.model import MS, CpuSegment, Span, Taskset, Waiting
 from analysis.papers import registry
 from analysis.simulation.simulate import Options, worst_over_offsets

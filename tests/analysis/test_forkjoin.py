@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from fork_attack import sharp_forks
+from tiny import tiny_forks
 
 from analysis import rta
 from analysis.answers import registry
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.forks import tiny_forks, with_random_workers
 from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
 from analysis.attack.search import attack
-from analysis.attack.tasksets import random_taskset
+from analysis.attack.tasksets import random_taskset, with_random_workers
 from analysis.model import Fork, Span, Task, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.rta import forkjoin, windows

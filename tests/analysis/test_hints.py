@@ -15,11 +15,11 @@ from pathlib import Path
 
 from builders import cpu, ms, task, taskset
 from click.testing import CliRunner
+from drawn import Drawn
+from related import Related
 
 from analysis.answers.beside import Beside
 from analysis.answers.judged import judge
-from analysis.attack.drawn import Drawn
-from analysis.attack.related import Related
 from analysis.model import Chain
 from analysis.taskset.file import parse
 from gpurt.errors import TasksetError

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from drawn import Drawn
 
-from analysis.attack.drawn import Drawn
 from analysis.model import Taskset
 from analysis.model.conflicts import under
 from analysis.simulation.simulate import Options, SimulationError, simulate

@@ -13,13 +13,13 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
+from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, compare, exact_ways, explore
 from analysis.attack.outcome import Effort
-from analysis.attack.pending import with_random_pending
 from analysis.attack.search import attack
-from analysis.attack.tiny import tiny_for
+from analysis.attack.tasksets import with_random_pending
 from analysis.model import Task, Taskset
 from analysis.papers import registry
 from analysis.rta.analyse import analyse

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import random_files as attacked
+from drawn import Drawn
 from effort import tries
+from random_files import attack_files, demand_runs
+from related import Related
 
 from analysis.answers.choose import choices
 from analysis.answers.verdict import answer, covering, lacks_theta
-from analysis.attack import files as attacked
-from analysis.attack.drawn import Drawn
-from analysis.attack.files import attack_files, demand_runs
-from analysis.attack.related import Related
 from analysis.model import Taskset
 from analysis.papers import registry
 from analysis.simulation.federated import Federated

@@ -14,10 +14,10 @@ from dataclasses import replace
 import pytest
 from agreement import disagreement
 from builders import cpu, gpu, ms, task, taskset
+from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, compare
-from analysis.attack.tiny import tiny_for
 from analysis.model import Task, Taskset
 from analysis.papers import registry
 from analysis.papers.experiments.generate import Parameters, generate

@@ -14,7 +14,7 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
 from analysis.answers import compiled
-from analysis.attack.threads import with_random_threads
+from analysis.attack.tasksets import with_random_threads
 from analysis.model import Segment, Task, Taskset, Waiting
 from analysis.model.callbacks import Callback, Order, Thread
 from analysis.papers import registry

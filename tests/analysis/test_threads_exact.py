@@ -14,14 +14,13 @@ from dataclasses import replace
 import pytest
 from builders import cpu, ms, task, taskset
 from test_threads import GOLDEN, TESTS, bounds, in_ms, jittery, on, served
+from tiny import tiny
 
 from analysis.attack.exact import TooManyStatesError, explore
 from analysis.attack.outcome import Effort
-from analysis.attack.pending import with_random_pending
 from analysis.attack.report import toml
 from analysis.attack.search import attack
-from analysis.attack.threads import with_random_threads
-from analysis.attack.tiny import tiny
+from analysis.attack.tasksets import with_random_pending, with_random_threads
 from analysis.model import Task, Taskset
 from analysis.model.callbacks import Order
 from analysis.papers import registry

@@ -14,17 +14,15 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, ms, task, taskset
+from tiny import tiny_for, tiny_forks, tiny_holds
 
 from analysis.answers import compiled
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.forks import tiny_forks, tiny_holds
 from analysis.attack.linked import with_random_chains
 from analysis.attack.outcome import Effort
-from analysis.attack.pending import with_random_pending
 from analysis.attack.report import toml
 from analysis.attack.search import attack
-from analysis.attack.threads import with_random_threads
-from analysis.attack.tiny import tiny_for
+from analysis.attack.tasksets import with_random_pending, with_random_threads
 from analysis.chains import bounds
 from analysis.chains.bounds import bound_of, never_between
 from analysis.model import Chain, CpuSegment, Protocol, Resource, Section, Span, Taskset

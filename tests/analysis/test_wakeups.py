@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
+from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.attack.exact import Compared, TooManyStatesError, compare, exact_ways, explore
 from analysis.attack.outcome import Effort
-from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.search import attack
-from analysis.attack.tiny import tiny_for
+from analysis.attack.tasksets import with_latency, with_random_pending
 from analysis.model import MS, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.papers import registry

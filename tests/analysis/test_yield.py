@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from effort import tries
+from tiny import tiny_for, yielding
 
 from analysis.answers import registry
 from analysis.answers.verdict import answer, covering
 from analysis.attack.exact import TooManyStatesError, explore
 from analysis.attack.search import Effort, attack, bounds_of, ways
-from analysis.attack.tiny import tiny_for, yielding
 from analysis.model import MS, US, Taskset, Waiting
 from analysis.model.platform import Yield
 from analysis.rta import Bound

@@ -483,14 +483,11 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--runs", "1000000"],
         "trace plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
-        "experiment run": ["gcaps-fig8a"], "experiment attack": [], "experiment attack --by exact": [],
-        "experiment attack --by files": [],
+        "experiment run": ["gcaps-fig8a"], "experiment attack": [],
         "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split(" --")[0] for key in needed}
-    ways = [("experiment attack --by exact", "--output"), ("experiment attack --by files", "--output"),
-            ("plan partitions --move", "--output")]
-    for name, option in [*writers(), *ways]:
+    for name, option in [*writers(), ("plan partitions --move", "--output")]:
         code, out, err = gpurt(*name.split(), option, nowhere, *needed.get(f"{name} {option}", needed[name]))
         assert (code, out) == (3, ""), (name, err)
         assert err.startswith(f"gpurt: {nowhere}: ")

@@ -609,7 +609,7 @@ def mine(task, system):
 
 
 def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
-    """It runs in analyze, attack and experiment attack, also by exact; its mistakes get a line."""
+    """It runs in analyze, attack and experiment attack; its mistakes get a line."""
     file = tmp_path / "own.py"
     file.write_text(OWN)
     mine = f"{file}:mine"
@@ -624,7 +624,6 @@ def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt:
     few = ("--tasksets", "2", "--runs", "1", "--steps", "1", "-o", str(tmp_path))
     code, out, _ = gpurt("experiment attack", mine, *few)
     assert (code, f"| `{mine}` | draft |" in out) == (0, True)
-    assert gpurt("experiment attack", "--by", "exact", mine, "--tasksets", "1", "-o", str(tmp_path))[0] == 0
     file.write_text(OWN.replace('"boosted"', '"fair"'))
     for name, said in ((f"{file}:other", "has no other"), (f"{file}:CONSTANT", "POLICY is one of"),
                        (f"{tmp_path}/none.py:f", "FileNotFoundError"), (f"{file}:mine2", "has no mine2")):  # fmt: skip

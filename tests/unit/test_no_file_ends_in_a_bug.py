@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 from calls import Gpurt, caller, everywhere
+from drawn import Drawn
 from fit_cases import HOSTS, Fake
 
 from analysis import taskset
-from analysis.attack.drawn import Drawn
 from analysis.traces.trace import HOST, Trace, load_trace
 from pycontrol import cli
 from pycontrol.act.run import launch

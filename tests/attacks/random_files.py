@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from drawn import Drawn
+from related import Related
+
 from analysis.answers import compiled
 from analysis.answers.pool import processes
 from analysis.answers.verdict import covering, lacks_theta
-from analysis.attack.drawn import Drawn
 from analysis.attack.exact import exact_ways as systems
 from analysis.attack.exact import explore
 from analysis.attack.linked import limits_of, named
-from analysis.attack.related import Related
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS, observed
 from analysis.model import Taskset

@@ -6,7 +6,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from analysis.attack.drawn import Drawn
+from drawn import Drawn
+
 from analysis.model import POLICIES
 
 #: Kinds of relations that a file has by chance, beside the keys of every file.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Attacks the bounds of tasks with workers for so many seconds: docs/readings/groups.md, "Attacked".
 
-python tests/analysis/fork_attack.py TEST SECONDS [SEED] [--without-mends]
+python tests/attacks/fork_attack.py TEST SECONDS [SEED] [--without-mends]
 
 It explores all schedules of tiny systems, and prints each of which a bound is exceeded.  With --without-mends, boosted
 bounds lack the term of raised workers: a control.
@@ -15,9 +15,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from tiny import tiny_forks, tiny_holds
+
 from analysis.attack.exact import TooManyStatesError, compare
-from analysis.attack.forks import held_by_workers, tiny_forks, tiny_holds
 from analysis.attack.report import toml
+from analysis.attack.tasksets import held_by_workers
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.model.relations import Fork
 from analysis.papers import registry
