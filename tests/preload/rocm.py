@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -52,7 +53,9 @@ def _apt(suite: str, root: Path) -> list[str]:
     (root / "sources").write_text(f"deb {mirror} {suite} main\n")
     where = {"Etc::sourcelist": "sources", "State": "state", "State::status": "status", "Cache": "cache"}
     options = [f"Dir::{name}={root / path}" for name, path in where.items()]
-    options += ["Dir::Etc::sourceparts=/dev/null", "APT::Sandbox::User=root"]
+    # Descriptions in a language, and indexes that apt-file has apt fetch, would be most of what is read.
+    options += ["Dir::Etc::sourceparts=/dev/null", "APT::Sandbox::User=root", "Acquire::Languages=none"]
+    options += [f"Acquire::IndexTargets::deb::{name}::DefaultEnabled=false" for name in ("Contents-deb", "DEP-11")]
     given = [word for one in options for word in ("-o", one)]
     # If that fails, the download says so.
     subprocess.run(["apt-get", "-qq", *given, "update"], capture_output=True, check=False)
@@ -65,32 +68,30 @@ def unpacked(package: str, suite: str = "") -> Path:
 
 
 def _unpacked(packages: Sequence[str], suite: str) -> list[Path]:
-    """The folders of several packages, with one look at the suite's list."""
+    """The folders of several packages, with one look at the suite's list and one download; other workers wait."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         pytest.skip("AMD's runtime is taken from Debian's packages: needs apt-get and dpkg-deb")
     folders = {package: CACHE / suite / package for package in packages}
-    lacking = [package for package, folder in folders.items() if not folder.exists()]
-    if lacking:
-        (CACHE / suite).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE / suite) as made:
-            options = _apt(suite, Path(made) / "apt")
-            for package in lacking:
-                _fetch(package, folders[package], options, Path(made))
+    (CACHE / suite).mkdir(parents=True, exist_ok=True)
+    with (CACHE / suite / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if lacking := [package for package, folder in folders.items() if not folder.exists()]:
+            _fetch(lacking, CACHE / suite, suite)
     return list(folders.values())
 
 
-def _fetch(package: str, folder: Path, options: list[str], made: Path) -> None:
-    """Downloads and unpacks a package."""
-    command = ["apt-get", "download", "-q", *options, package]
-    done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
-    archives = list(made.glob(f"{package}_*.deb"))
-    if done.returncode or not archives:
-        pytest.skip(f"apt-get has no package {package}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
-    subprocess.run(["dpkg-deb", "-x", archives[0], made / package], check=True)
-    try:
-        os.rename(made / package, folder)
-    except OSError:  # another test was faster
-        assert folder.exists()
+def _fetch(packages: list[str], to: Path, suite: str) -> None:
+    """Downloads packages, and unpacks each into a folder of its name."""
+    with tempfile.TemporaryDirectory(dir=to) as made:
+        command = ["apt-get", "download", "-q", *_apt(suite, Path(made) / "apt"), *packages]
+        done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+        for package in packages:
+            archives = list(Path(made).glob(f"{package}_*.deb"))
+            if done.returncode or not archives:
+                pytest.skip(f"apt-get has no package {package}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+            subprocess.run(["dpkg-deb", "-x", archives[0], Path(made) / package], check=True)
+        for package in packages:
+            os.rename(Path(made) / package, to / package)
 
 
 def libraries(packages: Sequence[str], suite: str = "") -> str:
