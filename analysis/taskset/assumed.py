@@ -14,7 +14,7 @@ from gpurt.types import Document
 OF_PLATFORM: dict[str, Callable[[Taskset], bool]] = {
     "cpu_latency": lambda _taskset: True,
     "region": lambda taskset: _shared(taskset) and not all(one.units for one in taskset.rules),
-    "time_slice": lambda taskset: _shared(taskset) and any(one.turns for one in taskset.rules),
+    "time_slice": lambda taskset: _shared(taskset) and (any(one.turns for one in taskset.rules) or bool(taskset.forks)),
     "copy_engine": lambda taskset: _shared(taskset) and any(
         isinstance(part, Copy) for task in taskset for one in task.gpu_segments for part in one.parts
     ),

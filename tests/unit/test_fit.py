@@ -136,6 +136,56 @@ def test_clients_of_partitions_have_a_gpu_each() -> None:
         assert codes(file, replace(host, clients=clients, homes=homes)).keys() == {"partitions"}
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["the only one", "beside best effort in another"])
+def test_the_partition_of_the_only_real_time_task_is_compared_too(beside: bool) -> None:
+    """Its GPU work takes 26 ms on its 4 units, and 101 on one; another partition slows it down."""
+    segments = 'segments = [{ misc = "0ms", gpu = { parallel = "100ms", serial = "1ms" } }]\nperiod = "1s"'
+    file = (
+        '[platform]\ncpus = 2\npolicy = "segment"\ncompute_units = 8\nalpha = "500us"\ntheta = "100us"\n'
+        '[[partition]]\nname = "a"\ncompute_units = 4\n'
+        f'[[task]]\nname = "camera"\ncpu = 0\npriority = 20\npartition = "a"\n{segments}\n'
+    )
+    if beside:
+        file += '[[partition]]\nname = "b"\ncompute_units = 4\n' \
+                f'[[task]]\nname = "idle"\ncpu = 1\npriority = 0\npartition = "b"\n{segments}\n'
+    parsed, host = parse(Path("set.toml"), file), under("segment", count=2 if beside else 1, clients=[CLIENT])
+    assert not parsed.taskset.partitioned
+    for home, kinds in (("a 4", set()), ("a 1", {"partitions"}), ("b 4", {"partitions"})):
+        there = replace(host, names={4711: ("camera",)}, homes={4711: home})
+        assert codes(parsed, there).keys() == kinds
+        slow = replace(there, gpus=[replace(one, cross_thousandths=1500) for one in host.gpus])
+        assert codes(parsed, slow).keys() == kinds | ({"cross"} if beside else set())
+
+
+@pytest.mark.parametrize("policy", Policy.words())
+def test_best_effort_that_no_file_has_matters_where_real_time_tasks_are_not_alone(policy: str) -> None:
+    """It has turns on the GPU, or holds the lock, and bounds count the file's tasks alone."""
+    matters = policy not in ("segment", "boosted", "job")
+    other = replace(CLIENT, pid=12, comm="x", priority=0, own_priority=0)
+    idle = replace(other, segments=0, tsgs=0)
+    for client, there in ((other, True), (replace(other, segments=0), True), (idle, False)):
+        found = codes(PARSED[f"{policy} suspend"], under(policy, clients=[client], thread_stays=True))
+        assert found.keys() == ({"stranger"} if matters and there else set())
+
+
+@pytest.mark.parametrize("policy", ["segment", "boosted"])
+def test_switches_between_workers_are_compared_whatever_the_policy(policy: str) -> None:
+    """While a group owns the GPU its TSGs take turns, each of which begins with a switch."""
+    path = ROOT / "examples/every-key-of-workers.toml"
+    file = parse(path, path.read_text(encoding="utf-8").replace("cpus = 3", f'cpus = 3\npolicy = "{policy}"'))
+    platform = file.taskset.platform
+    as_said = {"alpha_ns": platform.alpha, "theta_ns": platform.theta, "slice_ns": platform.time_slice,
+               "normal_priorities": 40}  # fmt: skip
+    for change, kinds in (
+        ({}, set()), ({"theta_ns": platform.theta + US, "alpha_ns": platform.alpha - US}, {"costs"}),
+        ({"slice_ns": platform.time_slice - US}, {"costs"}), ({"slice_ns": 0}, set()),
+    ):  # fmt: skip
+        host = under(policy, replace(VIRTUAL, **(as_said | change)), latency=[updates(platform.alpha // 2)])
+        assert codes(file, host).keys() == kinds, change
+    unsaid = parse(path, path.read_text(encoding="utf-8").replace('time_slice = "1ms"', f'policy = "{policy}"'))
+    assert "time_slice" in {one.key for one in unsaid.taskset.assumed}
+
+
 @pytest.mark.parametrize(
     "known", [{"segments": 0}, {"depth": 1}, {"copies": 1}, {"own_priority": 5}], ids=lambda known: next(iter(known))
 )
@@ -346,6 +396,17 @@ def test_alpha_has_the_raise_of_threads_after_an_update() -> None:
         assert ("host has seen with the longest raise of a thread" in said) == bool(raising)
         slow = replace(host, latency=[updates(500 * US, 5000), replace(raised, maximum=100 * US)])
         assert ("measured" in codes(changed, slow)) == bool(raising)
+
+
+def test_an_unknown_switch_of_a_partition_may_be_all_of_its_epsilon() -> None:
+    """The host measures updates, not switches: 5 ms do not become the platform's 0.1."""
+    own = 'partition = "a"'
+    part = '[[partition]]\nname = "a"\ncompute_units = 4\nepsilon = "5ms"'
+    file = parse(Path("set.toml"), text("segment", "compute_units = 8", own, more=part))
+    for gpu in (VIRTUAL, REAL):
+        changed = fit.measured(file, under("segment", gpu, latency=[updates(400 * US)]), None)[0].taskset
+        assert changed.platform.costs(changed.partitions[0]) == (480 * US, 5 * MS)
+        assert changed.tasks[0].partition == changed.partitions[0]
 
 
 def test_nothing_is_made_up_where_nothing_was_measured() -> None:

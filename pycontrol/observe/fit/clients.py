@@ -19,9 +19,10 @@ KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
 def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """The objections to each client."""
     tasks = {task.name: task for task in file.taskset}
+    alone = all(policy.ranked and not policy.locks for policy in file.taskset.rules)
     for one in host.clients:
         names = host.names.get(one.pid, ())
-        yield from _any(one, [tasks[name] for name in names])
+        yield from _any(one, [tasks[name] for name in names], alone)
         if len(names) == 1:
             yield from _of(file, one, tasks[names[0]])
 
@@ -83,14 +84,20 @@ def _process(one: ClientInfo) -> str:
     return f"process {one.pid} ({visible(one.comm)})" if one.pid else "a process that this user may not know"
 
 
-def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
-    """A client that may be these tasks."""
+def _any(one: ClientInfo, tasks: Sequence[Task], alone: bool) -> Iterator[Objection]:
+    """A client that may be these tasks.  ``alone``: best effort is off the GPU while a real-time task owns it.
+
+    Else it has turns on the GPU, units of it, or the lock, as no bound knows.
+    """
     who = _process(one)
     if one.exempt:
         text = f"{who} is exempt: its work executes beside that of every task, which no bound takes into account"
         yield Objection(Code.EXEMPT, text, "gpurt set rule exempt --off undoes that")
-    if not tasks and one.priority:
-        cure = "add it to the file, or end it" if one.pid else "ask as root"
+    cure = "add it to the file, or end it" if one.pid else "ask as root"
+    if not tasks and not one.priority and not alone and (one.tsgs or one.segments or one.depth or one.copies):
+        text = f"{who} uses the GPU beside real-time tasks and is no task of the file: no bound takes it into account"
+        yield Objection(Code.STRANGER, text, cure)
+    elif not tasks and one.priority:
         text = f"{who} is real time and no task of the file: no bound takes it into account"
         yield Objection(Code.STRANGER, text, cure)
     if len(tasks) > 1 and not all(task.best_effort for task in tasks):

@@ -46,7 +46,7 @@ def costs(file: TasksetFile, host: Host) -> Iterator[Objection]:
             yield from _dearer(taskset, part, gpu)
             yield from _measured(taskset, part, gpu, host)
     slowest = max((gpu.cross_thousandths for gpu in host.gpus), default=0)
-    if taskset.partitioned and slowest > 1000 * taskset.platform.cross_contention:
+    if len(taskset.parts) > 1 and slowest > 1000 * taskset.platform.cross_contention:
         theirs = float(taskset.platform.cross_contention)
         text = f"on the host partitions slow each other down by {slowest / 1000:g}, the file's cross_contention is "
         yield Objection(Code.CROSS, f"{text}{theirs:g}", "gpurt emulate --taskset has the file's")
@@ -68,7 +68,8 @@ def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterato
     several = taskset.partitioned
     known = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
     rules = POLICIES[platform.policy]
-    if rules.switch:
+    together = bool(taskset.forks)  # workers' TSGs take turns while their group owns the GPU (rta/forkjoin.py)
+    if rules.switch or together:
         known.append(("a context switch", gpu.theta_ns, "theta", platform.longest_switch))
     if several or rules.update:
         known.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
@@ -80,7 +81,8 @@ def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterato
             lasts = f"{what} takes {exact_ms(here)}" if here < LONGEST_TIME_NS else "there are no time slices"
             text = f"on the host's virtual GPU {lasts}, the file's {key} is {exact_ms(there)}"
             yield Objection(Code.COSTS, text, cure.format(key))
-    if rules.turns and gpu.slice_ns < settled(platform.time_slice):  # work takes more turns then
+    kept = settled(platform.time_slice) if rules.turns else platform.time_slice  # which bounds of workers count with
+    if gpu.slice_ns < kept and (rules.turns or (together and gpu.slice_ns)):  # work takes more turns then
         text = f"on the host's virtual GPU a time slice takes {exact_ms(gpu.slice_ns)} only, the file's time_slice is "
         yield Objection(Code.COSTS, text + exact_ms(platform.time_slice), cure.format("time_slice"))
 

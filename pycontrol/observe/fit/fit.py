@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from analysis.model import Task
+from analysis.model import Partition, Task
 from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, FileError
 from gpurt.text import filename
@@ -94,11 +94,17 @@ def measured(
 
 
 def _with_costs(file: TasksetFile, alpha: int, theta: int) -> tuple[TasksetFile, int]:
-    """The file with this alpha everywhere, and no theta below this one; the platform's theta."""
+    """The file with this alpha everywhere, and no theta below this one; the platform's theta.
+
+    A partition's theta that is unknown beside its epsilon may be all of that.
+    """
     system = file.taskset
     theta = max(theta, system.platform.theta)
-    own = system.with_partitions(
-        lambda one: replace(one, alpha=None, theta=None if one.theta is None else max(one.theta, theta))
-    )
+
+    def own(part: Partition) -> Partition:
+        switch = part.alpha if part.theta is None else part.theta
+        return replace(part, alpha=None, theta=None if switch is None else max(switch, theta))
+
     platform = replace(system.platform, alpha=alpha, theta=theta, theta_known=True)
-    return replace(file, taskset=replace(own, platform=platform), lacks=(), theta_stated=True), theta
+    changed = replace(system.with_partitions(own), platform=platform)
+    return replace(file, taskset=changed, lacks=(), theta_stated=True), theta

@@ -202,8 +202,7 @@ def partitions(file: TasksetFile, host: Host) -> Iterator[Objection]:
         gpus = f"{there} GPU{'s' if there > 1 else ''}"
         text = f"the file has tasks in {parts} partitions, each for a GPU of its own, and the host orders {gpus}"
         yield Objection(Code.PARTITIONS, text, "start a host with as many: gpurt emulate --taskset, or --gpus")
-    if taskset.partitioned:
-        yield from _placed(file, host)
+    yield from _placed(file, host)
     if taskset.partitioned and shared_cpus(taskset) and not all(gpu.emulated for gpu in host.gpus):
         text = "tasks of several partitions share CPUs, and other threads than theirs execute updates on this host"
         yield Objection(Code.ELSEWHERE, text, "give each task of the GPU a CPU of its own")
@@ -218,7 +217,7 @@ def _placed(file: TasksetFile, host: Host) -> Iterator[Objection]:
     for one in host.clients:
         names = host.names.get(one.pid, ())
         part = tasks[names[0]].partition if len(names) == 1 else None
-        if part is None or part.name is None:
+        if part is None or part.name is None or not part.own_gpu:
             continue
         process, started = f"process {one.pid} ({visible(one.comm)})", host.homes.get(one.pid)
         other, place = homes.setdefault(one.gpu, part.name), places.setdefault(part.name, one.gpu)
