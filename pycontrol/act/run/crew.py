@@ -220,19 +220,25 @@ class Crew:
                 raise RuntimeFailure(child.complaint())
 
     def await_ready(self) -> None:
-        """Waits until every task has opened its client and locked its memory."""
+        """Waits until every task has opened its client and locked its memory.
+
+        Each that has gives the others more time.
+        """
         deadline = time.monotonic() + READY_TIMEOUT
         with selectors.DefaultSelector() as selector:
             for child in self.children:
                 if child.ready is not None:
-                    selector.register(child.ready, selectors.EVENT_READ)
+                    selector.register(child.ready, selectors.EVENT_READ, child.task.name)
             while selector.get_map():
                 for key, _ in selector.select(0.05):
                     os.read(key.fd, 64)
                     selector.unregister(key.fd)
+                    deadline = time.monotonic() + READY_TIMEOUT
                 self.check()
                 if time.monotonic() > deadline:
-                    raise RuntimeFailure(f"not every task got ready within {READY_TIMEOUT:g} s; is the host stuck?")
+                    late = ", ".join(key.data for key in selector.get_map().values())
+                    why = "is the host stuck, or this machine too busy?"
+                    raise RuntimeFailure(f"{late}: not ready for {READY_TIMEOUT:g} s; {why}")
         time.sleep(0.01)
         self.check()  # end of file makes the pipe readable, too
 
