@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compiled tests: the same verdicts and bounds as the readable ones.
 
-analysis.papers.experiments.sweep has them for many tasksets.
-
 The compiled tests compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its
 analysis, and the readable implementation decides the taskset.  The readable implementation also decides jobs that pend,
 and GPU priorities for threads that serve several tasks.  The proofs are in docs/readings.md.  Tests hold both
@@ -13,12 +11,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 
 from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta.audsley import Assignment
-from analysis.rta.batch import from_tasksets, i64, pointer, u32
-from analysis.rta.order import Equals
+from analysis.rta.columns import columns_of, i64, pointer, u32
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import System
 from analysis.rta.threads import verdict_of_threads
@@ -31,12 +29,6 @@ from gpurt.types import CData
 MAX_TASKS_BOUNDED = 30_000
 #: Above, the readable analyses take minutes.
 MAX_TASKS_READABLE = 1000
-
-_EQUALS = {
-    Equals.BOUNDED: lib.GPURT_RTA_BOUNDED,
-    Equals.CONTENDED: lib.GPURT_RTA_CONTENDED,
-    Equals.UNBOUNDED: lib.GPURT_RTA_UNBOUNDED,
-}
 
 
 def _busy(waiting: Waiting | None) -> int:
@@ -54,7 +46,7 @@ def _formulas() -> dict[str, int]:
     return names
 
 
-#: The place of every compiled formula by its name (analysis/native/rta_formulas.h).
+#: The place of every compiled formula by its name (analysis/native/rta_formulas.c).
 FORMULAS: dict[str, int] = _formulas()
 
 
@@ -64,16 +56,17 @@ def facts(test: rta.Test) -> CData:
     if test.compiled is None:
         raise ValueError(f"{test.name} has no compiled formula")
     found.formula, found.poll = FORMULAS[test.compiled], test.poll
-    found.busy, found.ordered, found.any_order = _busy(test.waiting), test.ordered, test.any_order
-    found.equals = _EQUALS[test.equals(spins=test.waiting is not None and test.waiting.spins)]
+    found.busy, found.any_order = _busy(test.waiting), test.any_order
     return found
 
 
-def raise_status(status: int) -> None:
-    """Raises what a status of the compiled tests means: MemoryError or ValueError."""
-    if status == -lib.GPURT_RTA_ENOMEM:
+def _checked(answer: int) -> int:
+    """An answer of the compiled tests.  Raises MemoryError or ValueError for an error."""
+    if answer == lib.GPURT_RTA_ENOMEM:
         raise MemoryError
-    raise ValueError("the compiled tests refused the batch: CPU numbers must be below 4096")
+    if answer == lib.GPURT_RTA_EINVAL:
+        raise ValueError("the compiled tests refused the taskset: CPU numbers must be below 4096")
+    return answer
 
 
 def run_compiled(test: rta.Test, taskset: Taskset) -> Result:
@@ -112,7 +105,7 @@ def _unknown(test: rta.Test, taskset: Taskset) -> bool:
 
 
 def serves(test: rta.Test) -> bool:
-    """Whether compiled verdicts of a batch know threads that serve several tasks."""
+    """Whether compiled verdicts know threads that serve several tasks."""
     return test.threads and test.compiled is not None and not test.assigns
 
 
@@ -132,8 +125,10 @@ def known(test: rta.Test, taskset: Taskset) -> bool:
 
 def passes(test: rta.Test, taskset: Taskset) -> bool:
     """Whether ``test.run`` finds every task schedulable; nothing is explained."""
-    if _unknown(test, taskset) or test.assigns:
+    if _unknown(test, taskset):
         return run_compiled(test, taskset).schedulable
+    if test.assigns:
+        return passes(replace(test, name=test.base, assigns=False), taskset) or _assignable(test, taskset)
     if systems := test.systems(taskset):
         return all(passes(test, one) for one in systems)
     if unseen := test.unseen(taskset):
@@ -144,15 +139,26 @@ def passes(test: rta.Test, taskset: Taskset) -> bool:
     if test.compiled is None or len(taskset) > MAX_TASKS_BOUNDED:
         return _briefly(test, taskset)
     try:
-        view = (batch := from_tasksets([taskset])).view()
+        columns = columns_of(taskset)
+        view = columns.view
     except OverflowError:
         return _briefly(test, taskset)
-    answer = array("B", bytes(len(batch)))
-    if status := lib.gpurt_rta_verdicts(view, facts(test), 0, 0, 1, pointer("u8", answer)):
-        raise_status(status)
-    if answer[0] == lib.GPURT_RTA_REFUSED:
-        return _briefly(test, taskset)
-    return bool(answer[0] == lib.GPURT_RTA_YES)
+    answer = _checked(lib.gpurt_rta_verdict(view, facts(test)))
+    return _briefly(test, taskset) if answer == lib.GPURT_RTA_REFUSED else answer == lib.GPURT_RTA_YES
+
+
+def _assignable(test: rta.Test, taskset: Taskset) -> bool:
+    """Whether every task passes with other GPU priorities than the file's."""
+    if systems := test.systems(taskset):
+        return all(passes(test, one) for one in systems)
+    try:
+        found = priorities(test, taskset)
+    except ValueError:  # more users of the GPU than priorities: nothing can be assigned
+        return False
+    if not found:
+        return False
+    changed = test.seen(taskset.with_gpu_priorities(found))
+    return (test.refusal(changed) or _analyse(test, changed, True) or test.run(taskset)).schedulable
 
 
 def _briefly(test: rta.Test, taskset: Taskset) -> bool:
@@ -184,16 +190,13 @@ def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
     if taskset.threads:  # a thread has one level, and is tried as a whole
         return None
     try:
-        view = (batch := from_tasksets([test.seen(taskset)])).view()
+        columns = columns_of(test.seen(taskset))
+        view = columns.view
     except OverflowError:
         return None
     levels, given = u32([0] * max(len(taskset), 1)), ffi.new("int *")
-    status = lib.gpurt_rta_levels(view, facts(test), 0, pointer("u32", levels), given)
-    if status == -lib.GPURT_RTA_ENOMEM:
-        raise MemoryError
-    if status or given[0] < 0:
+    if _checked(lib.gpurt_rta_levels(view, facts(test), pointer("u32", levels), given)) or given[0] < 0:
         return None
-    assert len(batch) == 1
     return [taskset.tasks[index].name for index in sorted(range(len(levels)), key=levels.__getitem__) if levels[index]]
 
 
@@ -202,8 +205,8 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     if test.compiled is None or len(taskset) > MAX_TASKS_BOUNDED:
         return None
     try:
-        batch = from_tasksets([taskset])
-        view = batch.view()
+        columns = columns_of(taskset)
+        view = columns.view
     except OverflowError:  # of a time, or of a cost with a copy on top that nothing interrupts
         return None
     found = _Found(len(taskset))
@@ -211,13 +214,8 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     ranks = u32([0] * max(len(taskset), 1))
     for rank, index in enumerate(order):
         ranks[index] = rank
-    status = lib.gpurt_rta_bounds(
-        view, facts(test), assume, 0,
-        pointer("u32", ranks), *found.pointers(),
-    )  # fmt: skip
-    if status == -lib.GPURT_RTA_ENOMEM:
-        raise MemoryError
-    return None if status else Result(test.name, _Explained(test, taskset, found, assume).verdicts())
+    status = lib.gpurt_rta_bounds(view, facts(test), assume, pointer("u32", ranks), *found.pointers())
+    return None if _checked(status) else Result(test.name, _Explained(test, taskset, found, assume).verdicts())
 
 
 class _Found:

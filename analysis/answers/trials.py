@@ -12,7 +12,7 @@ from typing import TypeAlias
 from analysis.answers import compiled
 from analysis.model import Taskset, Waiting
 from analysis.rta import Test, boosted
-from analysis.rta.batch import from_tasksets, i64, pointer, u32
+from analysis.rta.columns import columns_of, i64, pointer, u32
 from gpurt._gpurt import ffi, lib
 
 #: Each task's waiting mode by its name.
@@ -30,7 +30,7 @@ class Trials:
 
     def __init__(self, test: Test, taskset: Taskset, whole: int, in_full: Callable[[Modes], Merit]) -> None:
         self.test, self.taskset, self.whole, self.in_full = test, test.seen(taskset), whole, in_full
-        self.batch = from_tasksets([self.taskset])
+        self.columns = columns_of(self.taskset)
         self.facts = compiled.facts(test)
         count = len(taskset)
         self.state, self.wcrt = array("B", bytes(count)), i64([0] * count)
@@ -42,12 +42,12 @@ class Trials:
 
     def merit(self, modes: Modes) -> Merit:
         """How good these modes are."""
-        busy = self.batch.numbers["busy"]
+        busy = self.columns.numbers["busy"]
         for index, task in self.users:
             busy[index] = modes[task.name].spins
         found = [self.state, self.wcrt, self.end, self.others]
         pointers = (pointer(kind, one) for kind, one in zip(("u8", "int64_t", "int64_t", "u32"), found, strict=True))
-        status = lib.gpurt_rta_bounds(self.batch.view(), self.facts, 0, 0, pointer("u32", self.rank), *pointers)
+        status = lib.gpurt_rta_bounds(self.columns.view, self.facts, 0, pointer("u32", self.rank), *pointers)
         if status:
             return self.in_full(modes)
         late = sum(self.state[index] != lib.GPURT_RTA_BOUND for index, _ in self.real_time)
@@ -61,7 +61,7 @@ class Trials:
     def _assignable(self) -> bool:
         """Whether each task that uses the GPU may have a level; also where that is not known."""
         levels = pointer("u32", self.levels)
-        status = lib.gpurt_rta_levels(self.batch.view(), self.facts, 0, levels, self.given)
+        status = lib.gpurt_rta_levels(self.columns.view, self.facts, levels, self.given)
         return bool(status) or not 0 <= self.given[0] < len(self.users)
 
     def _in_turn(self, modes: Modes) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""UUniFast (Bini and Buttazzo, 2005).  Sweeps over 10^6 tasksets have a compiled one (analysis/native/draft.c)."""
+"""UUniFast (Bini and Buttazzo, 2005).  Tasksets of a seed have another: papers/experiments/generate.py."""
 
 from __future__ import annotations
 

@@ -5,174 +5,194 @@
 
 #include "rta_internal.h"
 
-/* Whether tasks of at least two CPUs use the GPU, best effort included. */
-static bool contended(const struct rta *s)
+/* The state of every task while bounds are found.  A set of tasks has one bit for each index. */
+struct bounds {
+	struct rta *s;
+	const u32 *rank;
+	u8 *state;
+	int64_t *wcrt, *end;
+	u32 *culprit;
+	u32 words;
+	uint64_t *failed;
+	uint64_t *rows;		/* for each task, `words` words: the set of tasks that its bound rests on */
+	u32 *lost;		/* by CPU: index + 1 of a task without a bound that preempts all less urgent ones */
+};
+
+/* Finds and stores a task's bound, and the end of its last GPU segment if bounds need that.  Returns the bound, or -1. */
+static int64_t found(struct rta *s, const struct rta_test *test, struct rta_task *t)
 {
-	u32 i, cpu = UINT32_MAX;
+	int64_t bound, end = -1;
 
-	for (i = 0; i < s->count; i++) {
-		if (!s->tasks[i].eta)
-			continue;
-		if (cpu != UINT32_MAX && s->tasks[i].cpu != cpu)
-			return true;
-		cpu = s->tasks[i].cpu;
-	}
-	return false;
-}
-
-/*
- * Whether the GPU priorities of a CPU contradict its CPU priorities.  A task that preempts another must have the higher
- * GPU priority too.  If @distinct, no two GPU-using tasks may have the same CPU priority.
- */
-static bool disordered_on(const struct rta *s, const struct rta_cpu *cpu, bool distinct)
-{
-	u32 u, v, group = cpu->first_user, lowest = UINT32_MAX;
-
-	for (u = cpu->first_user; u < cpu->end_user; u++) {
-		const struct rta_task *t = &s->tasks[s->users[u]];
-
-		if (t->priority != s->tasks[s->users[group]].priority) {
-			for (v = group; v < u; v++)
-				if (s->tasks[s->users[v]].gpu_priority < lowest)
-					lowest = s->tasks[s->users[v]].gpu_priority;
-			group = u;
-		} else if (u > group && distinct) {
-			return true;
-		}
-		if (t->gpu_priority >= lowest)
-			return true;
-	}
-	return false;
-}
-
-bool rta_disordered(struct rta *s, const struct rta_test *test)
-{
-	bool distinct = test->equals == GPURT_RTA_UNBOUNDED ||
-			(test->equals == GPURT_RTA_CONTENDED && s->ties && contended(s));
-	u32 i;
-
-	if (!(test->ordered || test->any_order) || (s->plain && !s->ties))
-		return false;
-	for (i = 0; i < s->count; i++)
-		if (s->tasks[i].eta && !s->tasks[i].priority == !!s->tasks[i].gpu_priority)
-			return true;
-	for (i = 0; i < s->cpus && test->ordered; i++)
-		if (disordered_on(s, &s->cpu[i], distinct))
-			return true;
-	return false;
-}
-
-int64_t rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound)
-{
-	int64_t end = -1;
-
+	if (t->thread)
+		return rta_serve(s, test, t);
+	bound = rta_solve(s, test, t);
 	if (test->formula->segmented && t->eta && bound >= 0 && !s->threads)
 		end = rta_solve_end(s, test, t);
 	if (bound < 0)
-		bound = rta_solve_instead(s, test, t);
+		bound = rta_solve_instead(s, test, t);	/* what the bound rests on is the same by either formula */
 	t->found = bound;
 	t->found_end = end < 0 ? bound : end;
 	return bound;
 }
 
-void rta_settle(struct rta_task *t)
+/*
+ * Lets lower priorities use the bounds of entries from @from on, once all tasks of their priority have been done: equals use
+ * each other's deadlines.  Entry @i is next.  Returns the first entry whose bound is not used.
+ */
+static u32 settle(struct rta *s, u32 from, u32 i)
 {
-	t->response = t->found;
-	t->end = t->found_end;
+	if (!i || s->tasks[s->order[i]].priority == s->tasks[s->order[i - 1]].priority)
+		return from;
+	for (; from < i && !s->assume; from++) {
+		struct rta_task *t = &s->tasks[s->order[from]];
+
+		if (t->found >= 0) {
+			t->response = t->found;
+			t->end = t->found_end;
+		}
+	}
+	return i;
 }
 
-bool rta_schedulable(struct rta *s, const struct rta_test *test)
+/* The task of lowest rank among those in @needs that have no bound; UINT32_MAX if all have one. */
+static u32 culprit(const struct bounds *b, const uint64_t *needs)
 {
+	u32 w, best = UINT32_MAX, index;
+	uint64_t both;
+
+	for (w = 0; w < b->words; w++) {
+		for (both = needs[w] & b->failed[w]; both; both &= both - 1) {
+			index = 64 * w + (u32)__builtin_ctzll(both);
+			if (best == UINT32_MAX || b->rank[index] < b->rank[best])
+				best = index;
+		}
+	}
+	return best;
+}
+
+static void fail(struct bounds *b, u32 index, u8 state, u32 cause)
+{
+	b->state[index] = state;
+	b->culprit[index] = cause;
+	b->failed[index / 64] |= 1ULL << index % 64;
+}
+
+/* Whether the thread of @t serves the task of that index, too. */
+static bool served_by(const struct rta *s, const struct rta_task *t, u32 index)
+{
+	return t->thread && s->columns->thread[index] == t->thread;
+}
+
+/* Finds the bound of one task.  All more urgent tasks have been done. */
+static void one(struct bounds *b, const struct rta_test *test, struct rta_task *t)
+{
+	struct rta *s = b->s;
+	u32 cause;
+
+	/* A thread's order says what a late task costs the others that it serves. */
+	if (b->lost[t->cpu] && !served_by(s, t, b->lost[t->cpu] - 1)) {
+		fail(b, t->index, GPURT_RTA_DEPENDS, b->lost[t->cpu] - 1);
+		return;
+	}
+	s->needs = b->rows + (size_t)b->words * t->index;
+	found(s, test, t);
+	b->wcrt[t->index] = t->found;
+	b->end[t->index] = t->found_end;
+	cause = culprit(b, s->needs);
+	s->needs = NULL;
+	if (cause != UINT32_MAX) {
+		t->found = b->wcrt[t->index] = b->end[t->index] = -1;
+		fail(b, t->index, GPURT_RTA_DEPENDS, cause);
+	} else if (t->found < 0) {
+		fail(b, t->index, GPURT_RTA_MISSED, 0);
+	} else {
+		b->state[t->index] = GPURT_RTA_BOUND;
+		return;
+	}
+	if ((t->cpu_time || t->misc) && !b->lost[t->cpu])
+		b->lost[t->cpu] = t->index + 1;
+}
+
+/* A bound that assumed the deadline of a task without a bound becomes a failure, until nothing changes. */
+static void withdraw(struct bounds *b)
+{
+	struct rta *s = b->s;
+	bool changed = true;
+	u32 i, index, cause;
+
+	while (changed) {
+		changed = false;
+		for (i = 0; i < s->real_time; i++) {
+			index = s->tasks[s->order[i]].index;
+			if (b->state[index] != GPURT_RTA_BOUND)
+				continue;
+			cause = culprit(b, b->rows + (size_t)b->words * index);
+			if (cause == UINT32_MAX)
+				continue;
+			fail(b, index, GPURT_RTA_DEPENDS, cause);
+			changed = true;
+		}
+	}
+}
+
+static void all(struct bounds *b, const struct rta_test *test)
+{
+	struct rta *s = b->s;
 	u32 i, settled = 0;
 
+	memset(b->state, GPURT_RTA_BEST_EFFORT, s->count);
 	for (i = 0; i < s->real_time; i++) {
 		struct rta_task *t = &s->tasks[s->order[i]];
-		int64_t bound;
 
-		if (s->assume) {
-			if (!rta_passes(s, test, t))
-				return false;
-			continue;
-		}
-		/* Tasks of equal priority use each other's deadlines: only lower priorities use a bound. */
-		if (i && t->priority != s->tasks[s->order[i - 1]].priority)
-			for (; settled < i; settled++)
-				rta_settle(&s->tasks[s->order[settled]]);
-		if (test->formula->segmented && !t->eta && !s->ties) {
-			if (!rta_passes(s, test, t))	/* no bound looks at its response */
-				return false;
-			continue;
-		}
-		bound = t->thread ? rta_serve(s, test, t) : rta_found(s, test, t, rta_solve(s, test, t));
-		if (bound < 0)
-			return false;
+		b->wcrt[t->index] = b->end[t->index] = -1;
+		settled = settle(s, settled, i);
+		one(b, test, t);
 	}
-	return true;
+	withdraw(b);
 }
 
-static enum gpurt_rta_verdict verdict(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test,
-				      u32 flags, u32 index)
+int gpurt_rta_bounds(const struct gpurt_columns *columns, const struct gpurt_rta_test *facts, u32 assume, const u32 *rank,
+		     u8 *state, int64_t *wcrt, int64_t *end, u32 *culprits)
 {
-	s->assume = test->formula->charges == RTA_INDEPENDENT;	/* then no formula needs the bounds themselves */
-	if (!rta_load(s, b, test, index) || (s->threads && (flags & GPURT_RTA_ASSIGN || s->assume)))
-		return GPURT_RTA_REFUSED;
-	if (!s->real_time || (!rta_disordered(s, test) && rta_schedulable(s, test)))
-		return GPURT_RTA_YES;
-	return flags & GPURT_RTA_ASSIGN ? rta_assign(s, test) : GPURT_RTA_NO;
+	struct rta_test test;
+	struct bounds b = { .rank = rank, .state = state, .wcrt = wcrt, .end = end, .culprit = culprits };
+	int answer = rta_load(columns, facts, &test, &b.s);
+
+	if (answer || (assume && b.s->threads)) {
+		rta_free(b.s);
+		return answer ? answer : GPURT_RTA_REFUSED;
+	}
+	b.words = columns->count / 64 + 1;
+	b.failed = calloc(b.words, sizeof(*b.failed));
+	b.rows = calloc((size_t)b.words * (columns->count + 2), sizeof(*b.rows));
+	b.lost = calloc(b.s->cpus, sizeof(*b.lost));
+	answer = GPURT_RTA_ENOMEM;
+	if (b.failed && b.rows && b.lost) {
+		b.s->assume = assume;
+		b.s->needs_of = b.rows;
+		b.s->words = b.words;
+		all(&b, &test);
+		answer = 0;
+	}
+	rta_free(b.s);
+	free(b.failed);
+	free(b.rows);
+	free(b.lost);
+	return answer;
 }
 
-/* Memory for the largest of the tasksets; NULL and an error in @err if there is none or a CPU is out of range. */
-static struct rta *room_for(const struct gpurt_batch *b, u32 from, u32 to, int *err)
-{
-	u32 i, tasks = 0, cpus = rta_cpus(b, b->first[from], b->first[to]);
-
-	*err = -GPURT_RTA_EINVAL;
-	for (i = from; i < to; i++)
-		if (b->first[i + 1] - b->first[i] > tasks)
-			tasks = b->first[i + 1] - b->first[i];
-	if (!cpus)
-		return NULL;
-	*err = -GPURT_RTA_ENOMEM;
-	return rta_new(tasks, cpus);
-}
-
-int gpurt_rta_verdicts(const struct gpurt_batch *b, const struct gpurt_rta_test *facts, u32 flags, u32 from, u32 to,
-		       u8 *verdicts)
+int gpurt_rta_verdict(const struct gpurt_columns *columns, const struct gpurt_rta_test *facts)
 {
 	struct rta_test test;
 	struct rta *s;
-	int err;
-	u32 i;
+	int answer = rta_load(columns, facts, &test, &s);
+	u32 i, settled = 0;
 
-	if (!rta_test_init(&test, facts) || from > to || to > b->count)
-		return -GPURT_RTA_EINVAL;
-	s = room_for(b, from, to, &err);
-	if (!s)
-		return err;
-	for (i = from; i < to; i++)
-		verdicts[i] = (u8)verdict(s, b, &test, flags, i);
-	rta_free(s);
-	return 0;
-}
-
-int gpurt_rta_levels(const struct gpurt_batch *b, const struct gpurt_rta_test *facts, u32 index, u32 *levels, int *given)
-{
-	struct rta_test test;
-	struct rta *s;
-	int err;
-	u32 i;
-
-	if (!rta_test_init(&test, facts) || index >= b->count)
-		return -GPURT_RTA_EINVAL;
-	s = room_for(b, index, index + 1, &err);
-	if (!s)
-		return err;
-	err = !rta_load(s, b, &test, index) || s->threads || s->user_count > RTA_LEVELS;
-	if (!err) {
-		*given = rta_levels(s, &test);
-		for (i = 0; i < s->real_time; i++)
-			levels[s->tasks[i].index] = *given < 0 ? 0 : rta_level_of(&s->tasks[i]);
+	for (i = 0; answer == GPURT_RTA_YES && i < s->real_time; i++) {
+		settled = settle(s, settled, i);
+		if (found(s, &test, &s->tasks[s->order[i]]) < 0)
+			answer = GPURT_RTA_NO;
 	}
 	rta_free(s);
-	return err;
+	return answer;
 }

@@ -2,6 +2,7 @@
 /* Audsley's method on GPU segments.  analysis/rta/audsley.py gives the reasons. */
 #include "rta_internal.h"
 
+#define LEVELS 99	/* number of GPU priorities */
 #define ABOVE 1000	/* tasks without a level have priorities from here on, in the order of CPU priorities */
 
 /*
@@ -21,13 +22,18 @@ static u32 rider_of(const struct rta *s, const struct rta_test *test, u32 entry)
 	return last;
 }
 
+static bool passes(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+{
+	return rta_solve(s, test, t) >= 0 || rta_solve_instead(s, test, t) >= 0;
+}
+
 /* Whether all CPU-only tasks pass whose bound depends on @entry's GPU priority; UINT32_MAX: on no GPU priority. */
 static bool riders_pass(struct rta *s, const struct rta_test *test, u32 entry)
 {
 	u32 i;
 
 	for (i = 0; i < s->real_time; i++)
-		if (!s->tasks[i].eta && rider_of(s, test, i) == entry && !rta_passes(s, test, &s->tasks[i]))
+		if (!s->tasks[i].eta && rider_of(s, test, i) == entry && !passes(s, test, &s->tasks[i]))
 			return false;
 	return true;
 }
@@ -49,7 +55,7 @@ static bool takes(struct rta *s, const struct rta_test *test, u32 entry, u32 lev
 	u32 before = s->tasks[entry].gpu_priority;
 
 	s->tasks[entry].gpu_priority = level;
-	if (rta_passes(s, test, &s->tasks[entry]) && riders_pass(s, test, entry))
+	if (passes(s, test, &s->tasks[entry]) && riders_pass(s, test, entry))
 		return true;
 	s->tasks[entry].gpu_priority = before;
 	return false;
@@ -100,15 +106,12 @@ static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
 	return false;
 }
 
-int rta_levels(struct rta *s, const struct rta_test *test)
+/* Gives levels until no task can take the next.  Returns how many; -1: a task fails that no level has an influence on. */
+static int give(struct rta *s, const struct rta_test *test)
 {
 	u32 i, level, above = ABOVE;
 
 	s->assume = true;
-	s->plain = false;
-	rta_forget_windows(s);
-	for (i = 0; i < s->real_time; i++)
-		s->tasks[i].response = s->tasks[i].end = s->tasks[i].deadline;
 	if (!riders_pass(s, test, UINT32_MAX))
 		return -1;
 	for (i = s->real_time; i; i--)
@@ -120,16 +123,23 @@ int rta_levels(struct rta *s, const struct rta_test *test)
 	return (int)level - 1;
 }
 
-u32 rta_level_of(const struct rta_task *t)
+int gpurt_rta_levels(const struct gpurt_columns *columns, const struct gpurt_rta_test *facts, u32 *levels, int *given)
 {
-	return t->eta && t->gpu_priority < ABOVE ? t->gpu_priority : 0;
-}
+	struct rta_test test;
+	struct rta *s;
+	int answer = rta_load(columns, facts, &test, &s);
+	u32 i;
 
-enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test)
-{
-	if (s->user_count > RTA_LEVELS)
-		return GPURT_RTA_TOO_MANY;
-	if (rta_levels(s, test) != (int)s->user_count)
-		return GPURT_RTA_NO;
-	return !rta_disordered(s, test) && rta_schedulable(s, test) ? GPURT_RTA_YES : GPURT_RTA_NO;
+	if (!answer && (s->threads || s->user_count > LEVELS))
+		answer = GPURT_RTA_REFUSED;
+	if (!answer) {
+		*given = give(s, &test);
+		for (i = 0; i < s->real_time; i++) {
+			const struct rta_task *t = &s->tasks[i];
+
+			levels[t->index] = *given >= 0 && t->eta && t->gpu_priority < ABOVE ? t->gpu_priority : 0;
+		}
+	}
+	rta_free(s);
+	return answer;
 }

@@ -43,7 +43,7 @@ static bool ends_chain(const struct rta *s, const struct rta_task *t)
 	const struct rta_task *h;
 
 	for (h = s->tasks + cpu->begin; h < s->tasks + cpu->end; h++)
-		if (rta_sibling(h, t) && s->batch->ends[h->at])
+		if (rta_sibling(h, t) && s->columns->ends[h->index])
 			return true;
 	return false;
 }
@@ -57,7 +57,7 @@ static int64_t last_misc_chain(const struct rta *s, const struct rta_task *t)
 
 	for (h = s->tasks + cpu->begin; h < s->tasks + cpu->end; h++)
 		if (rta_sibling(h, t))
-			longest = rta_max(longest, s->batch->last_misc[h->at]);
+			longest = rta_max(longest, s->columns->last_misc[h->index]);
 	return longest;
 }
 
@@ -66,9 +66,9 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
 	struct charges c = {
 		.waiting = waiting, .level = t->eta ? t->gpu_priority : UINT32_MAX,
-		.gaps = spins(waiting, t) ? 1 : t->chained ? t->eta + 1 : s->batch->gaps[t->at],
+		.gaps = spins(waiting, t) ? 1 : t->chained ? t->eta + 1 : s->columns->gaps[t->index],
 	};
-	bool ends = t->chained ? ends_chain(s, t) : s->batch->ends[t->at] != 0;
+	bool ends = t->chained ? ends_chain(s, t) : s->columns->ends[t->index] != 0;
 	const struct rta_task *h;
 	u32 u;
 
@@ -167,10 +167,10 @@ static inline int64_t owner_jitter(const struct rta *s, const struct rta_task *o
 /* The most that a task below takes outside of windows: one segment in each gap, raised. */
 static inline int64_t lower_cap(const struct rta *s, const struct rta_task *j, const struct charges *c)
 {
-	const int64_t *longest = holds(c->waiting, j) ? s->batch->longest : s->batch->longest_misc;
+	const int64_t *longest = holds(c->waiting, j) ? s->columns->longest : s->columns->longest_misc;
 	int64_t update = spins(c->waiting, j) ? s->epsilon : c->update;
 
-	return (c->gaps + c->segments) * (longest[j->at] + 2 * update);
+	return (c->gaps + c->segments) * (longest[j->index] + 2 * update);
 }
 
 /* Pushes the demand of a task below: one segment in each gap, and its time as an owner. */
@@ -229,7 +229,7 @@ static void from_lower_thread(struct rta *s, const struct rta_task *t, const str
 		for (u = s->cpu[t->cpu].first_user; u < s->cpu[t->cpu].end_user; u++) {
 			const struct rta_task *j = &s->tasks[s->users[u]];
 			int64_t amount = j->misc + 2 * c->update * j->eta;
-			int64_t cap = c->gaps * (s->batch->longest_misc[j->at] + 2 * c->update);
+			int64_t cap = c->gaps * (s->columns->longest_misc[j->index] + 2 * c->update);
 
 			if (!rta_sibling(j, first) || !amount)
 				continue;
@@ -245,7 +245,7 @@ static void from_lower_thread(struct rta *s, const struct rta_task *t, const str
 /* The most CPU time that @count segments of a task take raised, where all tasks suspend themselves. */
 static inline int64_t raised(const struct rta *s, const struct rta_task *t, int64_t count)
 {
-	return t->eta ? count * (s->batch->longest_misc[t->at] + 2 * s->alpha) : 0;
+	return t->eta ? count * (s->columns->longest_misc[t->index] + 2 * s->alpha) : 0;
 }
 
 /*
@@ -266,8 +266,8 @@ static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const
 	}
 	if (brief && above)
 		carried = raised(s, h, above + 1);
-	else if (brief && waiting && s->batch->ends[h->at])
-		carried = s->batch->last_misc[h->at] + 2 * s->alpha;
+	else if (brief && waiting && s->columns->ends[h->index])
+		carried = s->columns->last_misc[h->index] + 2 * s->alpha;
 	owner = sleeping && h->eta && h->gpu_priority >= c->level;
 	if (owner)
 		push_owner(s, t, h, c, whole,
@@ -326,7 +326,7 @@ static inline void remote(struct rta *s, const struct rta_task *t, const struct 
 /* The time that the task's previous job takes. */
 static inline int64_t carried(const struct rta *s, const struct rta_task *t, const struct charges *c)
 {
-	int64_t length = (holds(c->waiting, t) ? s->batch->last : s->batch->last_misc)[t->at];
+	int64_t length = (holds(c->waiting, t) ? s->columns->last : s->columns->last_misc)[t->index];
 
 	if (t->chained)
 		length = last_misc_chain(s, t);
@@ -373,14 +373,14 @@ static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, cons
  */
 static inline int64_t ended(struct rta *s, const struct rta_task *t, enum waiting waiting)
 {
-	int64_t gaps = s->batch->gaps[t->at], *cap;
+	int64_t gaps = s->columns->gaps[t->index], *cap;
 	u32 r;
 
 	for (r = s->room - s->lower; r < s->room && gaps > t->eta && !spins(waiting, t); r++) {
 		cap = s->parts[r] ? &s->part_of[s->part[r]].most : &s->base[r];
 		*cap = *cap / gaps * t->eta;
 	}
-	return s->constant - s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1];
+	return s->constant - s->columns->piece_cpu[s->columns->piece[t->index + 1] - 1];
 }
 
 __extension__ typedef __int128 wide;

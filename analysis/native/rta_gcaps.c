@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and papers/ecrts24_printed.py, term by term. */
+/* GCAPS and the default driver: analysis/rta/gcaps.py and tsg_rr.py, term by term. */
 #include "rta_internal.h"
-
-int64_t rta_fixed_priority(struct rta *s, const struct rta_task *t)
-{
-	const struct rta_task *h;
-
-	rta_for_each_hpp(s, t, h)
-		rta_push(s, h->cpu_time + h->misc + h->pure, h, 0);
-	return t->cpu_time + t->misc + t->pure;
-}
 
 static int64_t own(const struct rta *s, const struct rta_task *t)
 {
@@ -117,67 +108,15 @@ int64_t rta_gcaps_busy(struct rta *s, const struct rta_task *t)
 	return own(s, t);
 }
 
-/* The remote terms of lemmas 10, 11 and 13 as printed; a CPU-only task compares by its CPU priority. */
-static void remote_printed(struct rta *s, const struct rta_task *t)
-{
-	u32 u;
-
-	for (u = 0; u < s->user_count; u++) {
-		const struct rta_task *h = &s->tasks[s->users[u]];
-
-		if (h->cpu != t->cpu && h->gpu_priority >= t->gpu_priority)
-			rta_push(s, h->pure + 2 * s->epsilon * h->eta, h, rta_jitter(h, h->pure));
-	}
-}
-
-int64_t rta_gcaps_suspend_printed(struct rta *s, const struct rta_task *t)
-{
-	const struct rta_task *h;
-
-	rta_for_each_hpp(s, t, h) {
-		int64_t amount = h->cpu_time + h->misc;
-
-		rta_push(s, amount + 2 * s->epsilon * h->eta, h, h->eta ? rta_jitter(h, amount) : 0);
-		if (t->eta && h->eta)
-			rta_push(s, h->pure, h, rta_jitter(h, h->pure));
-	}
-	if (t->eta)
-		remote_printed(s, t);
-	return own(s, t);
-}
-
-int64_t rta_gcaps_busy_printed(struct rta *s, const struct rta_task *t)
-{
-	const struct rta_task *h;
-
-	rta_for_each_hpp(s, t, h) {
-		rta_push(s, h->cpu_time + h->misc, h, 0);
-		if (t->eta && h->eta)
-			rta_push(s, h->pure + 2 * s->epsilon * h->eta, h, 0);
-	}
-	remote_printed(s, t);
-	return own(s, t);
-}
-
-int64_t rta_gcaps_busy_evaluated(struct rta *s, const struct rta_task *t)
-{
-	const struct rta_task *h;
-
-	rta_for_each_hpp(s, t, h)
-		rta_push(s, h->cpu_time + h->misc + h->pure + 2 * s->epsilon * h->eta, h, 0);
-	remote_printed(s, t);
-	return own(s, t);
-}
-
-/* Own demand and interleaving.  @back: the cost of the switch back to the task after each round; 0 as printed. */
-static int64_t interleaved(const struct rta *s, const struct rta_task *t, int64_t back)
+/* Own demand and interleaving, with the switch back to the task after each round. */
+static int64_t interleaved(const struct rta *s, const struct rta_task *t)
 {
 	int64_t others = (int64_t)s->gpu_users - (t->eta > 0);
 
-	return t->cpu_time + t->misc + t->pure + s->batch->slices[t->at] * (others * (s->slice + s->theta) + back);
+	return t->cpu_time + t->misc + t->pure + s->columns->slices[t->index] * (others * (s->slice + s->theta) + s->theta);
 }
 
-static void rr_suspend(struct rta *s, const struct rta_task *t)
+int64_t rta_tsg_rr_suspend(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 
@@ -186,9 +125,10 @@ static void rr_suspend(struct rta *s, const struct rta_task *t)
 
 		rta_push(s, amount, h, h->eta ? rta_jitter(h, amount) : 0);
 	}
+	return interleaved(s, t);
 }
 
-static void rr_busy(struct rta *s, const struct rta_task *t)
+int64_t rta_tsg_rr_busy(struct rta *s, const struct rta_task *t)
 {
 	int64_t others = s->gpu_users;
 	const struct rta_task *h;
@@ -196,32 +136,9 @@ static void rr_busy(struct rta *s, const struct rta_task *t)
 	rta_for_each_hpp(s, t, h)
 		others -= h->eta > 0;
 	rta_for_each_hpp(s, t, h) {
-		int64_t rounds = s->batch->slices[h->at] * (others + 1) * (s->slice + s->theta);
+		int64_t rounds = s->columns->slices[h->index] * (others + 1) * (s->slice + s->theta);
 
 		rta_push(s, h->cpu_time + h->misc + rounds, h, 0);
 	}
-}
-
-int64_t rta_tsg_rr_suspend(struct rta *s, const struct rta_task *t)
-{
-	rr_suspend(s, t);
-	return interleaved(s, t, s->theta);
-}
-
-int64_t rta_tsg_rr_busy(struct rta *s, const struct rta_task *t)
-{
-	rr_busy(s, t);
-	return interleaved(s, t, s->theta);
-}
-
-int64_t rta_tsg_rr_suspend_printed(struct rta *s, const struct rta_task *t)
-{
-	rr_suspend(s, t);
-	return interleaved(s, t, 0);
-}
-
-int64_t rta_tsg_rr_busy_printed(struct rta *s, const struct rta_task *t)
-{
-	rr_busy(s, t);
-	return interleaved(s, t, 0);
+	return interleaved(s, t);
 }

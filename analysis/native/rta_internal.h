@@ -4,7 +4,6 @@
 #define GPURT_RTA_INTERNAL_H
 
 #include "rta.h"
-#include "rta_formulas.h"
 
 #define RTA_CPUS 4096	/* CPU numbers are below */
 #define RTA_WINDOWED 99	/* with more GPU users, windows of other tasks are not looked at (analysis/rta/windows.py) */
@@ -19,14 +18,13 @@ struct rta_task {
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
 	u32 cpu, priority, gpu_priority, eta;
 	u32 busy;		/* it waits busily, where each task has its own mode */
-	u32 index;		/* in the taskset */
+	u32 index;		/* in the columns, which have what formulas seldom look at: single segments, and slices */
 	u32 short_sleep;	/* its sleep counts as such, not as jitter, for the task that is looked at (analysis/rta/short.py) */
 	u32 user;		/* its place in `users`, if it is real-time and uses the GPU */
-	u32 thread, rank, order;	/* as in the batch */
+	u32 thread, rank, order;	/* as in the columns */
 	bool sleeps;		/* its thread can sleep while one of its jobs is pending, if no task waits busily */
 	bool chained;		/* for now it stands for the jobs of `chain`, which its thread executes one after another */
 	int64_t claim;		/* rta_threads.c: a response time that no job exceeds; -1: none; RTA_UNKNOWN: not looked for */
-	u32 at;			/* in the batch, which has what formulas seldom look at: single segments, and slices */
 };
 
 /* @amount for every job in the window, up to @most together. */
@@ -47,7 +45,7 @@ struct rta_jobs {
 };
 
 struct rta {
-	const struct gpurt_batch *batch;
+	const struct gpurt_columns *columns;
 	u32 count, real_time, cpus;	/* real-time tasks come first */
 	struct rta_task *tasks;
 	struct rta_cpu *cpu;
@@ -55,10 +53,9 @@ struct rta {
 	u32 *users;			/* entries that use the GPU: real-time ones by CPU, then best-effort ones */
 	u32 user_count, gpu_users;	/* gpu_users: with best-effort tasks */
 	int64_t alpha, theta, epsilon, slice, poll;
-	int64_t longest_switch;		/* as in the batch */
+	int64_t longest_switch;		/* as in the columns */
 	bool assume;			/* every jitter uses D_h instead of R_h */
 	bool ties;			/* real-time tasks have equal priorities */
-	bool plain;			/* every GPU priority equals the task's CPU priority */
 	bool threads;			/* some thread serves several tasks */
 	u32 *served, serving;		/* entries of tasks of such threads, by thread and rank; how many */
 	struct rta_jobs *chain;		/* of the task that is looked at */
@@ -82,13 +79,11 @@ struct rta {
 /* Pushes the recurring demands of a task as rows; returns the constant ones. */
 typedef int64_t rta_demands(struct rta *s, const struct rta_task *t);
 
-/* A formula's charges: which sums it can make, and whether it needs the responses of other tasks. */
+/* A formula's charges: which sums it can make. */
 enum rta_charges {
 	RTA_DEMAND,		/* the demands and updates of tasks, by their responses */
 	RTA_ROUNDS,		/* the same, and rounds of time slices */
-	RTA_QUEUES,		/* the same, and the requests of all other tasks for each segment */
 	RTA_WINDOWS,		/* the same, once for each segment of the task */
-	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
 };
 
 /* Functions of a formula that looks at single segments. */
@@ -109,19 +104,16 @@ struct rta_formula {
 /* A test whose facts have been checked. */
 struct rta_test {
 	const struct rta_formula *formula;
-	enum gpurt_rta_equals equals;
 	enum gpurt_rta_busy busy;
-	bool ordered, any_order;
+	bool any_order;
 	int64_t poll;
 };
 
 /* False if there is no such formula or the poll is negative. */
 bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
 
-/* Every formula of the table, by its function. */
-#define RTA_DECLARE(name, function, segmented, charges) rta_demands function;
-RTA_FORMULAS(RTA_DECLARE)
-#undef RTA_DECLARE
+rta_demands rta_gcaps_suspend, rta_gcaps_busy, rta_tsg_rr_suspend, rta_tsg_rr_busy, rta_boosted_suspend, rta_boosted_busy,
+	    rta_boosted_fence, rta_boosted_mixed, rta_kthread_busy;
 extern const struct rta_segmented rta_boosted_suspend_segments, rta_boosted_busy_segments, rta_boosted_fence_segments,
 	rta_boosted_mixed_segments;
 
@@ -194,14 +186,6 @@ static inline const struct rta_task *rta_hpp_next(const struct rta *s, const str
 }
 
 #define rta_for_each_hpp(s, t, h) for (h = rta_hpp_next(s, t, NULL); h; h = rta_hpp_next(s, t, h))
-
-/* The @u-th task that uses the GPU, best-effort tasks included; NULL after the last. */
-static inline const struct rta_task *rta_user(const struct rta *s, u32 u)
-{
-	return u < s->gpu_users ? &s->tasks[s->users[u]] : NULL;
-}
-
-#define rta_for_each_user(s, u, h) for (u = 0; (h = rta_user(s, u)); u++)
 
 static inline void rta_need(struct rta *s, const struct rta_task *h, bool needed)
 {
@@ -285,11 +269,12 @@ const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bo
 int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
 /* The time that each segment of @t has besides its length: its updates, a switch, and an update in flight. */
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
-/* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
-bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
-/* A number above all CPU numbers of tasks @from to @to - 1; 0 if one is out of range, which ends at a power of 2. */
-u32 rta_cpus(const struct gpurt_batch *b, u32 from, u32 to);
-struct rta *rta_new(u32 tasks, u32 cpus);
+/*
+ * Checks the facts of a test, and reads a taskset.  Returns 0, GPURT_RTA_REFUSED if sums could exceed 63 bits, or an error;
+ * rta_free() is for what @made then has, in any case.
+ */
+int rta_load(const struct gpurt_columns *columns, const struct gpurt_rta_test *facts, struct rta_test *test,
+	     struct rta **made);
 void rta_free(struct rta *s);
 
 /* The least solution of a task's recurrence, or -1 if there is none within its deadline and period. */
@@ -297,35 +282,14 @@ int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_t
 /* The same of a job up to the end of its last GPU segment.  rta_solve() has just solved the task. */
 int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /*
- * Stores and returns the bound that rta_solve() has found for a task, or else another bound.  Also finds the end of its
- * last GPU segment if bounds need it.
- */
-int64_t rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound);
-/* Lets other tasks use what was found. */
-void rta_settle(struct rta_task *t);
-/*
  * As rta_solve(), by the other formula, for use where rta_solve() finds no solution; -1 if this one finds none either.
  */
 int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const struct rta_task *t);
-/* Whether rta_solve() or rta_solve_instead() finds a solution. */
-bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t);
-/* Whether priorities let tasks wait for each other for ever, so that no bound holds (analysis/rta/order.py). */
-bool rta_disordered(struct rta *s, const struct rta_test *test);
-/* Whether every real-time task passes. */
-bool rta_schedulable(struct rta *s, const struct rta_test *test);
 #define RTA_UNKNOWN (-2)
 
 /* Lists the tasks of threads that serve several. */
 void rta_find_threads(struct rta *s);
 /* The bound of a task whose thread serves several, or -1.  What it rests on goes into `needs_of`. */
 int64_t rta_serve(struct rta *s, const struct rta_test *test, struct rta_task *t);
-#define RTA_LEVELS 99	/* number of GPU priorities */
-
-/* Gives levels until no task can take the next.  Returns how many; -1: a task fails that no level has an influence on. */
-int rta_levels(struct rta *s, const struct rta_test *test);
-/* The level that a task was given; 0: none. */
-u32 rta_level_of(const struct rta_task *t);
-/* Assigns GPU priorities by Audsley's method.  The tasks keep those that were found. */
-enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test);
 
 #endif

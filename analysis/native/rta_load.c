@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From the flat arrays of a batch to one taskset by CPU and priority. */
+/* From flat arrays to a taskset by CPU and priority. */
 #include <stdlib.h>
 
 #include "rta_internal.h"
@@ -7,7 +7,8 @@
 #define LARGEST (1LL << 58)
 #define COUNTED 0x1p46		/* jobs of one task in one window */
 
-struct rta *rta_new(u32 tasks, u32 cpus)
+/* Room for a taskset; NULL if there is no memory. */
+static struct rta *make(u32 tasks, u32 cpus)
 {
 	struct rta *s = calloc(1, sizeof(*s));
 	size_t room = 4 * (size_t)tasks + 4, few = tasks < RTA_WINDOWED ? tasks : RTA_WINDOWED;
@@ -38,11 +39,12 @@ struct rta *rta_new(u32 tasks, u32 cpus)
 	return NULL;
 }
 
-u32 rta_cpus(const struct gpurt_batch *b, u32 from, u32 to)
+/* A number above all CPU numbers, which is a power of 2; 0 if one is out of range. */
+static u32 cpus_of(const struct gpurt_columns *b)
 {
 	u32 i, most = 0;
 
-	for (i = from; i < to; i++)
+	for (i = 0; i < b->count; i++)
 		most |= b->cpu[i];
 	return most < RTA_CPUS ? most + 1 : 0;
 }
@@ -79,35 +81,34 @@ static void by_priority(const u32 *priority, u32 count, u32 *ranked)
 }
 
 /* Fills an entry.  The struct is not cleared first: that would take longer than all else. */
-static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 index)
+static void fill(struct rta_task *t, const struct gpurt_columns *b, u32 index)
 {
-	t->period = b->period[at];
-	t->deadline = b->deadline[at];
+	t->period = b->period[index];
+	t->deadline = b->deadline[index];
 	t->response = t->end = t->deadline;
 	t->found = -1;
-	t->cpu_time = b->cpu_time[at];
-	t->misc = b->misc[at];
-	t->pure = b->pure[at];
-	t->cpu = b->cpu[at];
-	t->priority = b->priority[at];
-	t->gpu_priority = b->gpu_priority[at];
-	t->eta = b->eta[at];
-	t->busy = b->busy[at];
-	t->thread = b->thread[at];
+	t->cpu_time = b->cpu_time[index];
+	t->misc = b->misc[index];
+	t->pure = b->pure[index];
+	t->cpu = b->cpu[index];
+	t->priority = b->priority[index];
+	t->gpu_priority = b->gpu_priority[index];
+	t->eta = b->eta[index];
+	t->busy = b->busy[index];
+	t->thread = b->thread[index];
 	t->sleeps = t->eta > 0;
 	t->chained = false;
 	t->index = index;
-	t->at = at;
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
 }
 
 /* Places the ranked tasks by CPU.  Tasks of one CPU keep their order. */
-static void place(struct rta *s, const struct gpurt_batch *b, u32 first, const u32 *ranked)
+static void place(struct rta *s, const struct gpurt_columns *b, const u32 *ranked)
 {
-	const u32 *cpu = b->cpu + first;
+	const u32 *cpu = b->cpu;
 	struct rta_cpu *on = s->cpu;
 	u32 i, c, sum = 0, above = UINT32_MAX, real_time = s->real_time, count = s->count;
-	bool ties = false, plain = true, threads = false;
+	bool ties = false, threads = false;
 
 	for (c = 0; c < s->cpus; c++)
 		on[c].end = 0;
@@ -123,13 +124,11 @@ static void place(struct rta *s, const struct gpurt_batch *b, u32 first, const u
 		struct rta_task *t = &s->tasks[entry];
 
 		s->order[i] = entry;
-		fill(t, b, first + index, index);
-		plain &= t->priority == t->gpu_priority;
+		fill(t, b, index);
 		threads |= t->thread > 0;
 		ties |= t->priority == above;
 		above = t->priority ? t->priority : UINT32_MAX;		/* best-effort tasks are no ties */
 	}
-	s->plain = plain;
 	s->ties = ties;
 	s->threads = threads;
 }
@@ -158,26 +157,23 @@ static void find_users(struct rta *s)
  * An upper bound of what any formula charges for one job.  If small() accepts the sum of this over all
  * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period,
  * and the poll.  A job is charged its own demand, and under RTA_ROUNDS also its slices times a round of all users.  For
- * each of its segments, or of the segments of the task that waits, it is charged overheads.  Under RTA_QUEUES each of
- * these segments is also charged the requests of all other tasks.  Under RTA_WINDOWS each such segment is charged all
- * of that once.  Rounding of doubles is far below the margin of LARGEST to 2^63.
+ * each of its segments, or of the segments of the task that waits, it is charged overheads.  Under RTA_WINDOWS each such
+ * segment is charged all of that once.  Rounding of doubles is far below the margin of LARGEST to 2^63.
  */
-static double charged(const struct rta_test *test, double demand, double rounds, double segments, double requests,
-		      double overhead)
+static double charged(const struct rta_test *test, double demand, double rounds, double segments, double overhead)
 {
 	enum rta_charges charges = test->formula->charges;
 
 	return (charges == RTA_WINDOWS ? segments + 2 : 1) *
-	       (6 * demand + (charges == RTA_ROUNDS ? rounds : 0) +
-		(segments + 2) * (overhead + (charges == RTA_QUEUES ? requests : 0)));
+	       (6 * demand + (charges == RTA_ROUNDS ? rounds : 0) + (segments + 2) * overhead);
 }
 
-static double overhead(const struct gpurt_batch *b, const struct rta_test *test)
+static double overhead(const struct gpurt_columns *b, const struct rta_test *test)
 {
 	return 6 * ((double)b->alpha + 2 * (double)b->theta + (double)test->poll);
 }
 
-static double round_of(const struct gpurt_batch *b, double users)
+static double round_of(const struct gpurt_columns *b, double users)
 {
 	return (users + 1) * ((double)b->slice + (double)b->theta);
 }
@@ -191,9 +187,9 @@ static bool in_range(int64_t time, int64_t least)
 /*
  * Whether no sum over the taskset can exceed 63 bits.  A thread that serves several tasks executes a chain of jobs: at most as many segments, and as much demand, as all jobs in a window have.
  */
-static bool small(const struct rta *s, const struct gpurt_batch *b, const struct rta_test *test)
+static bool small(const struct rta *s, const struct gpurt_columns *b, const struct rta_test *test)
 {
-	double longest = 1, requests = 0, most = 0, sum = 0, eta = 0;
+	double longest = 1, most = 0, sum = 0, eta = 0;
 	u32 i;
 
 	for (i = 0; i < s->count; i++) {
@@ -202,7 +198,6 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 		if (!in_range(t->period, 1) || !in_range(t->deadline, 0))
 			return false;
 		longest = (double)rta_max((int64_t)longest, rta_max(t->deadline, t->period));
-		requests += (double)b->longest[t->at];
 		eta = t->eta > eta ? t->eta : eta;
 	}
 	for (i = 0; i < s->count && s->threads; i++)
@@ -211,10 +206,10 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 		const struct rta_task *t = &s->tasks[i];
 		double demand = (double)t->cpu_time + (double)t->misc + (double)t->pure;
 		double jobs = (2 * longest + (double)test->poll) / (double)t->period + 2;
-		double rounds = (double)b->slices[t->at] * round_of(b, s->gpu_users);
+		double rounds = (double)b->slices[t->index] * round_of(b, s->gpu_users);
 
 		most = jobs > most ? jobs : most;
-		sum += jobs * charged(test, demand, rounds, t->eta + eta, requests, overhead(b, test));
+		sum += jobs * charged(test, demand, rounds, t->eta + eta, overhead(b, test));
 	}
 	return most < COUNTED && sum < (double)LARGEST;
 }
@@ -225,29 +220,37 @@ static bool knows_threads(const struct rta_test *test)
 	return test->formula->demands == rta_gcaps_suspend || test->formula->demands == rta_boosted_suspend;
 }
 
-bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test, u32 index)
+int rta_load(const struct gpurt_columns *b, const struct gpurt_rta_test *facts, struct rta_test *test, struct rta **made)
 {
-	u32 first = b->first[index], *ranked = s->order + s->room / 4;
+	u32 cpus = cpus_of(b), *ranked;
+	struct rta *s = NULL;
 
-	s->count = b->first[index + 1] - first;
-	by_priority(b->priority + first, s->count, ranked);
+	*made = NULL;
+	if (!rta_test_init(test, facts) || !cpus)
+		return GPURT_RTA_EINVAL;
+	*made = s = make(b->count, cpus);
+	if (!s)
+		return GPURT_RTA_ENOMEM;
+	ranked = s->order + s->room / 4;
+	s->count = b->count;
+	by_priority(b->priority, s->count, ranked);
 	for (s->real_time = s->count; s->real_time; s->real_time--)
-		if (b->priority[first + ranked[s->real_time - 1]])
+		if (b->priority[ranked[s->real_time - 1]])
 			break;
-	s->batch = b;
+	s->columns = b;
 	s->alpha = b->alpha;
 	s->theta = b->theta;
 	s->epsilon = b->alpha + b->theta;
 	s->longest_switch = b->longest_switch;
 	s->slice = b->slice;
 	s->poll = test->poll;
-	place(s, b, first, ranked);
+	place(s, b, ranked);
 	find_users(s);
 	rta_forget_windows(s);
 	if (s->threads) {
 		if (!knows_threads(test))
-			return false;
+			return GPURT_RTA_REFUSED;
 		rta_find_threads(s);
 	}
-	return small(s, b, test);
+	return small(s, b, test) ? 0 : GPURT_RTA_REFUSED;
 }

@@ -69,8 +69,3 @@ int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const stru
 		constant = collect(s, test->formula->segmented->instead, t);
 	return constant < 0 ? -1 : solution(s, constant, rta_limit(t));
 }
-
-bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t)
-{
-	return rta_solve(s, test, t) >= 0 || rta_solve_instead(s, test, t) >= 0;
-}

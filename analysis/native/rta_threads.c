@@ -33,8 +33,8 @@ void rta_find_threads(struct rta *s)
 	for (i = 0; i < s->real_time; i++) {
 		struct rta_task *t = &s->tasks[i];
 
-		t->rank = s->batch->rank[t->at];
-		t->order = s->batch->order[t->at];
+		t->rank = s->columns->rank[t->index];
+		t->order = s->columns->order[t->index];
 		t->claim = RTA_UNKNOWN;
 		if (!t->thread)
 			continue;

@@ -137,9 +137,9 @@ static int64_t window_of(struct rta_owners *o, int64_t own, int64_t limit)
 static bool find_inside(const struct rta *s, const struct rta_task *t, const struct rta_jobs *of, struct rta_owners *o,
 			int64_t *inside, int64_t *length)
 {
-	const struct gpurt_batch *b = s->batch;
+	const struct gpurt_columns *b = s->columns;
 	int64_t w, own, update = rta_update(s, t);
-	u32 i, n, first = b->piece[of->task->at];
+	u32 i, n, first = b->piece[of->task->index];
 
 	for (i = 0; i < of->task->eta; i++) {
 		own = update + b->piece_misc[first + i] + b->piece_pure[first + i];

@@ -6,7 +6,6 @@ No answer rests on the latter.  `gpurt experiment` bounds, attacks and draws the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from analysis.answers import registry
@@ -31,24 +30,24 @@ AS_PRINTED = (
     Test(
         "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
         "segment", SUSPEND,
-        ecrts24_printed.gcaps_suspend, compiled="gcaps-suspend-printed", sound=False, note=_OWNED,
+        ecrts24_printed.gcaps_suspend, sound=False, note=_OWNED,
     ),
     Test(
         "gcaps-busy-printed", "GCAPS, busy waiting, as printed", "ECRTS'24 lemmas 8-12", "segment", BUSY,
-        ecrts24_printed.gcaps_busy, compiled="gcaps-busy-printed", sound=False, note=_INDIRECT,
+        ecrts24_printed.gcaps_busy, sound=False, note=_INDIRECT,
     ),
     Test(
         "gcaps-busy-evaluated", "GCAPS, busy waiting, as evaluated", "ECRTS'24 lemmas 8-12", "segment", BUSY,
-        ecrts24_printed.gcaps_busy_evaluated, compiled="gcaps-busy-evaluated", sound=False, note=_OWNED,
+        ecrts24_printed.gcaps_busy_evaluated, sound=False, note=_OWNED,
     ),
     Test(
         "tsg-rr-suspend-printed", "default driver, self-suspension, as printed", "ECRTS'24 lemmas 1-3, 6, 7",
         "timesliced", SUSPEND,
-        ecrts24_printed.tsg_rr_suspend, compiled="tsg-rr-suspend-printed", sound=False, note=_SWITCH,
+        ecrts24_printed.tsg_rr_suspend, sound=False, note=_SWITCH,
     ),
     Test(
         "tsg-rr-busy-printed", "default driver, busy waiting, as printed", "ECRTS'24 lemmas 1-5", "timesliced", BUSY,
-        ecrts24_printed.tsg_rr_busy, compiled="tsg-rr-busy-printed", sound=False, note=_SWITCH,
+        ecrts24_printed.tsg_rr_busy, sound=False, note=_SWITCH,
     ),
 )  # fmt: skip
 
@@ -56,41 +55,41 @@ AS_PRINTED = (
 BOOSTED_LOCKS = (
     Test(
         "mpcp-suspend", "MPCP, boosted, self-suspension", "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", SUSPEND,
-        mpcp.suspend, compiled="mpcp-suspend", free=True, sound=True,
+        mpcp.suspend, free=True, sound=True,
     ),
     Test(
         "mpcp-suspend-published", "MPCP, boosted, self-suspension, as evaluated with GCAPS",
         "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", SUSPEND, partial(locks_published.mpcp, waiting=SUSPEND),
-        compiled="mpcp-suspend-published", sound=False, note=_NO_SWITCH, free=True,
+        sound=False, note=_NO_SWITCH, free=True,
     ),
     Test(
         "fmlp-suspend", "FMLP+, boosted, self-suspension", "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", SUSPEND,
-        fmlp.suspend, compiled="fmlp-suspend", free=True, sound=True,
+        fmlp.suspend, free=True, sound=True,
     ),
     Test(
         "fmlp-suspend-published", "FMLP+, boosted, self-suspension, as evaluated with GCAPS",
         "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", SUSPEND, partial(locks_published.fmlp, waiting=SUSPEND),
-        compiled="fmlp-suspend-published", sound=False, free=True,
+        sound=False, free=True,
         note="leaves out context switches, and G^e of local higher tasks ahead in the queue",
     ),
     Test(
         "mpcp-busy", "MPCP, boosted, busy waiting", "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", BUSY,
-        mpcp.busy, compiled="mpcp-busy", free=True, sound=True,
+        mpcp.busy, free=True, sound=True,
     ),
     Test(
         "mpcp-busy-published", "MPCP, boosted, busy waiting, as evaluated with GCAPS",
         "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", BUSY, partial(locks_published.mpcp, waiting=BUSY),
-        compiled="mpcp-busy-published", sound=False, free=True,
+        sound=False, free=True,
         note="leaves out context switches, and G^e of lower tasks that spin above every priority of the CPU",
     ),
     Test(
         "fmlp-busy", "FMLP+, boosted, busy waiting", "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", BUSY,
-        fmlp.busy, compiled="fmlp-busy", free=True, sound=True,
+        fmlp.busy, free=True, sound=True,
     ),
     Test(
         "fmlp-busy-published", "FMLP+, boosted, busy waiting, as evaluated with GCAPS",
         "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", BUSY, partial(locks_published.fmlp, waiting=BUSY),
-        compiled="fmlp-busy-published", sound=False, note=_NO_SWITCH, free=True,
+        sound=False, note=_NO_SWITCH, free=True,
     ),
 )  # fmt: skip
 
@@ -98,7 +97,7 @@ THESIS = (
     Test(
         "thesis-kthread-busy-printed", "kernel thread that looks every ms, busy waiting, as printed",
         "thesis lemmas 12, 13", "job", BUSY,
-        thesis_printed.kernel_thread, compiled="thesis-kthread-busy-printed", poll=POLL, sound=False,
+        thesis_printed.kernel_thread, poll=POLL, sound=False,
         note="leaves out the time until the thread looks, its execution for lower tasks, tasks above a remote owner on "
         "its CPU, and what a same-core task that spins waits for",
     ),
@@ -114,7 +113,7 @@ THESIS = (
     Test(
         "thesis-ioctl-suspend-printed", "ioctl approach, self-suspension, as printed",
         "thesis lemmas 14, 15, as in gcaps-suspend", "segment", SUSPEND, thesis_printed.ioctl_suspend,
-        compiled="thesis-ioctl-suspend-printed", sound=False,
+        sound=False,
         note="charges one update a segment, not two; " + _OWNED,
     ),
     Test(
@@ -124,7 +123,7 @@ THESIS = (
     Test(
         "thesis-ioctl-busy-printed", "ioctl approach, busy waiting, as printed",
         "thesis lemmas 14, 16, as in gcaps-busy", "segment", BUSY, thesis_printed.ioctl_busy,
-        compiled="thesis-ioctl-busy-printed", sound=False,
+        sound=False,
         note="charges one update a segment, not two; " + _INDIRECT,
     ),
     Test(
@@ -182,9 +181,7 @@ ALL_ROWS = (*registry.ROWS, *AS_PRINTED, *BOOSTED_LOCKS, *THESIS)
 UNITS_ROWS = (*registry.FEDERATED_ROWS, *OWN_UNITS)
 #: Both by name.
 TESTS, UNITS = by_name(ALL_ROWS), by_name(UNITS_ROWS)
-#: The classic recurrence for CPUs alone, which the benchmarks measure against.
-FIXED_PRIORITY = replace(registry.TESTS["tsg-rr-suspend"], name="fixed-priority", compiled="fixed-priority")
-_NAMED = {**TESTS, **UNITS, FIXED_PRIORITY.name: FIXED_PRIORITY}
+_NAMED = {**TESTS, **UNITS}
 
 
 def find(name: str) -> Test:

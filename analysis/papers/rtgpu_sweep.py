@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from analysis.papers.registry import METHODS
 from analysis.papers.rtgpu_tasksets import Drawn
-from analysis.rta.batch import pointer
+from analysis.rta.columns import pointer
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import Units
 from analysis.rtgpu.method import Method

@@ -50,7 +50,7 @@ class Test:
     Its formulas:
         ``demands``: the readable formula.  ``ends``: the same of a job up to the end of its last GPU segment, if other
         tasks' bounds look at that.  ``instead``: another formula, which counts where the first has no bound.
-        ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
+        ``compiled``: the name of its formula in analysis/native/rta_formulas.c,
         None if it has none.  ``analysis`` replaces ``demands``, and everything that follows from
         them, in a test that has no sum of demands.  Tests of tasks that own units of the GPU are such.
     How it is used:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from analysis.model import Copy, CpuSegment, Task
 from analysis.model.kernel import KernelSpan
-from analysis.rta.batch import Numbers, Times, i64, pointer, u32
+from analysis.rta.columns import Numbers, Times, i64, pointer, u32
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, failed, on_units

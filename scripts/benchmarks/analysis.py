@@ -15,23 +15,23 @@ from benchmarks.shared.timing import WALL, seconds
 from analysis.answers import compiled
 from analysis.model import MS, Taskset
 from analysis.papers import registry
-from analysis.papers.experiments import EXPERIMENTS, sweep
+from analysis.papers.experiments import EXPERIMENTS
 from analysis.papers.experiments.engine import run_experiment as run_experiment
 from analysis.papers.experiments.gcaps import EIGHT
-from analysis.papers.experiments.generate import PAPER, generate
+from analysis.papers.experiments.generate import PAPER, generate, on_costs
 from analysis.papers.experiments.plan import Settings
-from analysis.rta.batch import Batch
 
 TESTS = (
     "gcaps-suspend", "gcaps-busy", "gcaps-suspend+gpu-priority", "gcaps-busy+gpu-priority", "boosted-suspend",
     "boosted-busy", "boosted-mixed", "boosted-suspend+gpu-priority", "boosted-busy+gpu-priority", "tsg-rr-suspend",
-    "tsg-rr-busy", "mpcp-suspend", "mpcp-busy", "fmlp-suspend", "fmlp-busy",
+    "tsg-rr-busy",
 )  # fmt: skip
 
 
-def rate(batches: list[Batch], name: str, repeats: int) -> float:
-    """Tasksets a second, verdicts only; batches of the size that experiments use."""
-    return sum(map(len, batches)) / seconds(lambda: [sweep.verdicts(batch, name) for batch in batches], repeats)
+def rate(tasksets: list[Taskset], name: str, repeats: int) -> float:
+    """Tasksets a second, verdicts only."""
+    test = registry.find(name)
+    return len(tasksets) / seconds(lambda: [compiled.passes(test, taskset) for taskset in tasksets], repeats)
 
 
 def readable_rate(tasksets: list[Taskset], name: str, repeats: int) -> float:
@@ -43,36 +43,29 @@ def readable_rate(tasksets: list[Taskset], name: str, repeats: int) -> float:
 def large(tasks: int) -> Taskset:
     """So many tasks on eight CPUs, nine of ten with a bound."""
     parameters = replace(PAPER, cpus=8, tasks=tasks, users=(0.3, 0.3), load=(0.1, 0.1), period=(100 * MS, 10**6 * MS))
-    batch = generate(parameters, 3, 1).on(800, 200)
-    return batch.taskset(0)
+    return on_costs(generate(parameters, 3, 1), 800, 200)[0]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: repeats, batches and their sizes, tasksets of each experiment, tasks of the large one."""
+    """How much is measured: repeats, tasksets, tasksets of each experiment, tasks of the large one."""
 
     repeats: int = 7
-    batches: int = 40
-    batch: int = 250
+    tasksets: int = 250
     experiment: int = 1000
     large: int = 10_000
 
 
-QUICK = Effort(1, 1, 2, 2, 50)
+QUICK = Effort(1, 2, 2, 50)
 
 
 def rates(effort: Effort) -> Iterator[tuple[str, float, str]]:
     """Yields analysis.<test>.tasksets_per_s and .speedup."""
-    size, pieces = effort.batch, range(effort.batches)
-    batches = [generate(PAPER, 1, size, size * piece) for piece in pieces]
-    few = [batches[0].taskset(index) for index in range(min(100, size))]
-    plain = replace(PAPER, cpus=1, tasks=20, users=(0, 0), load=(0.7, 0.9))
-    twenty = [generate(plain, 1, size, size * piece) for piece in pieces]
-    yield "analysis.fixed-priority.tasksets_per_s", rate(twenty, "fixed-priority", effort.repeats), "tasksets/s"
+    tasksets = generate(PAPER, 1, effort.tasksets)
     for name in TESTS:
-        fast = rate(batches, name, effort.repeats)
+        fast = rate(tasksets, name, effort.repeats)
         yield f"analysis.{name}.tasksets_per_s", fast, "tasksets/s"
-        yield f"analysis.{name}.speedup", fast / readable_rate(few, name, min(3, effort.repeats)), "ratio"
+        yield f"analysis.{name}.speedup", fast / readable_rate(tasksets[:100], name, min(3, effort.repeats)), "ratio"
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
@@ -80,9 +73,9 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     effort = QUICK if quick else Effort()
     yield from rates(effort)
     eight = replace(EXPERIMENTS["gcaps-fig8a"], curves=EIGHT)
-    batch = Settings(effort.batch)
-    once = seconds(lambda: eight.evaluate(PAPER, batch, 0, effort.batch), 2 * effort.repeats + 1)
-    yield "analysis.generate_and_eight.tasksets_per_s", effort.batch / once, "tasksets/s"
+    drawn = Settings(effort.tasksets)
+    once = seconds(lambda: eight.evaluate(PAPER, drawn, 0, effort.tasksets), 2 * effort.repeats + 1)
+    yield "analysis.generate_and_eight.tasksets_per_s", effort.tasksets / once, "tasksets/s"
     figures = [EXPERIMENTS[f"gcaps-fig8{letter}"] for letter in "abcdef"]
     settings = Settings(effort.experiment)
     all_six = seconds(lambda: [run_experiment(figure, settings, jobs=2) for figure in figures], 1, WALL)

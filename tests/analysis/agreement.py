@@ -10,11 +10,9 @@ from analysis.answers import compiled
 from analysis.attack.tasksets import with_random_modes
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.papers import registry
-from analysis.papers.experiments import sweep
-from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Bound, Verdict
 
-COMPILED = [name for name in registry.TESTS if sweep.takes(registry.TESTS[name])]
+COMPILED = [name for name, test in registry.TESTS.items() if test.compiled]
 
 
 def random_taskset(rng: random.Random) -> Taskset:
@@ -66,9 +64,7 @@ def disagreement(name: str, taskset: Taskset) -> str | None:
         if not same(verdict, single.verdicts[task]):
             return f"{name}: {task}: {verdict} against {single.verdicts[task]}"
     test = registry.find(name)
-    if taskset.pending or (taskset.threads and not compiled.serves(test)):  # batches take no such tasksets
-        return None
-    if test.compiled and bool(sweep.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
+    if compiled.passes(test, taskset) is not readable.schedulable:
         return f"{name}: {readable.schedulable} against {not readable.schedulable}"
     return None
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from analysis.model import US, GpuSegment, Task
 from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.papers import registry
-from analysis.papers.experiments.generate import PAPER, generate
+from analysis.papers.experiments.generate import PAPER, generate, on_costs
 from analysis.rta import gcaps
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
@@ -57,8 +57,8 @@ WINDOWS = replace(GIVEN, demands=demands, compiled=None)
 
 def accepted(epsilon: int, load: float, count: int) -> tuple[int, int]:
     """How many of so many tasksets both accept, at a load of each CPU and epsilon in us, of which 4/5 are alpha."""
-    batch = generate(replace(PAPER, load=(load, load)), 1, count).on(epsilon * US * 4 // 5, epsilon * US // 5)
-    systems = [batch.taskset(index) for index in range(count)]
+    drawn = generate(replace(PAPER, load=(load, load)), 1, count)
+    systems = on_costs(drawn, epsilon * US * 4 // 5, epsilon * US // 5)
     given, windows = ([test.run(one, brief=True).schedulable for one in systems] for test in (GIVEN, WINDOWS))
     assert not any(a and not b for a, b in zip(given, windows, strict=True)), "windows only ever help"
     return sum(given), sum(windows)

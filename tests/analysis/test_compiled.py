@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import builders
-import numpy as np
 import pytest
 from agreement import COMPILED, disagreement, random_taskset
 from effort import tries
@@ -17,13 +15,9 @@ from analysis import rta
 from analysis.answers import compiled
 from analysis.model import MS, Copy, GpuSegment, Platform, Span, Task, Taskset
 from analysis.papers import registry
-from analysis.papers.experiments import sweep
 from analysis.papers.experiments.generate import PAPER, THESIS, Parameters, generate
-from analysis.rta.analyse import analyse
-from analysis.rta.batch import from_tasksets
-from analysis.rta.recurrence import Demand
-from analysis.rta.result import Bound, Failure, Reason, TermKind
-from analysis.rta.system import System
+from analysis.rta.columns import columns_of
+from analysis.rta.result import Bound, Failure, Reason
 
 HUGE = 2**61
 
@@ -59,17 +53,17 @@ def test_equals_are_given_gpu_priorities_in_the_same_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPILED)
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.2, 0.4))], ids=["table 3", "lighter"])
-def test_verdicts_of_generated_batches_equal_the_readable_ones(name: str, parameters: Parameters) -> None:
-    batch = generate(parameters, 5, tries(15, 5))
-    readable = [registry.find(name).run(batch.taskset(index)).schedulable for index in range(len(batch))]
-    assert sweep.verdicts(batch, name).tolist() == readable
+def test_verdicts_of_generated_tasksets_equal_the_readable_ones(name: str, parameters: Parameters) -> None:
+    test = registry.find(name)
+    for taskset in generate(parameters, 5, tries(15, 5)):
+        assert compiled.passes(test, taskset) == test.run(taskset).schedulable
 
 
 def test_both_verdicts_occur() -> None:
     """Agreement on one verdict only would prove little."""
-    batch = generate(replace(THESIS, load=(0.05, 0.6)), 1, 300)
-    shares = {name: sweep.verdicts(batch, name).mean() for name in COMPILED}
-    assert all(0 < share < 1 for share in shares.values()), shares
+    tasksets = generate(replace(THESIS, load=(0.05, 0.6)), 1, 30)
+    for name in COMPILED:
+        assert {compiled.passes(registry.find(name), taskset) for taskset in tasksets} == {False, True}, name
 
 
 def test_owners_elsewhere_take_of_a_long_last_cpu_segment_what_windows_let_them() -> None:
@@ -83,50 +77,30 @@ def test_owners_elsewhere_take_of_a_long_last_cpu_segment_what_windows_let_them(
     )  # fmt: skip
     for name in ("boosted-suspend", "boosted-mixed"):
         assert registry.find(name).run(system).schedulable
-        assert sweep.verdicts(from_tasksets([system]), name).all()
+        assert compiled.passes(registry.find(name), system)
 
 
 @pytest.mark.parametrize("name", [n for n, test in registry.TESTS.items() if test.compiled and n.startswith("boosted")])
 @pytest.mark.parametrize("segments", [(1, 2), (1, 6)], ids=["few segments", "many"])
 def test_verdicts_agree_where_bounds_are_deadlines(name: str, segments: tuple[int, int]) -> None:
     """Deadlines at the bounds are met; 1 ns below one, the readable test decides."""
-    batch = generate(replace(PAPER, load=(0.1, 0.5), ratio=(0, 0.8), segments=segments), 3, 60)
-    rng = random.Random(name)
+    test, rng = registry.find(name), random.Random(name)
     met, missed = [], []
-    for index in np.flatnonzero(sweep.verdicts(batch, name)):
-        system = batch.taskset(int(index))
-        result = compiled.run_compiled(registry.find(name), system)
+    for system in generate(replace(PAPER, load=(0.1, 0.5), ratio=(0, 0.8), segments=segments), 3, 60):
+        result = compiled.run_compiled(test, system)
+        assert compiled.passes(test, system) == result.schedulable
+        if not result.schedulable:
+            continue
         tight = tuple(replace(task, deadline=result.wcrt(task.name) or task.deadline) for task in system)
         late = rng.randrange(len(tight))
         met.append(replace(system, tasks=tight))
         tight = (*tight[:late], replace(tight[late], deadline=tight[late].deadline - 1), *tight[late + 1 :])
         missed.append(replace(system, tasks=tight))
     assert len(met) > 20
-    assert sweep.verdicts(from_tasksets(met), name).all()
-    found = [registry.find(name).run(system).schedulable for system in missed]
-    assert sweep.verdicts(from_tasksets(missed), name).tolist() == found
+    assert all(compiled.passes(test, system) for system in met)
+    found = [test.run(system).schedulable for system in missed]
+    assert [compiled.passes(test, system) for system in missed] == found
     assert found.count(False) > 3
-
-
-def test_threads_change_nothing() -> None:
-    batch = generate(THESIS, 2, 333)
-    alone = sweep.verdicts(batch, "gcaps-suspend+gpu-priority")
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: sweep.verdicts(batch, "gcaps-suspend+gpu-priority"), range(4)))
-    assert all((one == alone).all() for one in found)
-
-
-def test_plain_fixed_priority_against_an_oracle() -> None:
-    def demands(task: Task, system: System) -> list[Demand]:
-        own = Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "")
-        higher = system.hpp(task)
-        return [own, *(Demand(TermKind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "", h.name, h.period) for h in higher)]
-
-    drawn = [random_taskset(random.Random(seed)) for seed in range(600)]
-    tasksets = [taskset for taskset in drawn if not taskset.pending]
-    found = [bool(sweep.verdicts(from_tasksets([taskset]), "fixed-priority")[0]) for taskset in tasksets]
-    assert found == [analyse("oracle", demands, taskset).schedulable for taskset in tasksets]
-    assert 50 < sum(found) < 550
 
 
 def test_every_bound_explains_itself() -> None:
@@ -157,11 +131,9 @@ def test_times_beyond_63_bits_are_left_to_the_readable_tests(scale: int) -> None
         }
 
 
-def test_a_batch_refuses_what_does_not_fit() -> None:
+def test_times_that_do_not_fit_have_no_columns() -> None:
     with pytest.raises(OverflowError):
-        from_tasksets([huge(2**80)])
-    with pytest.raises(ValueError, match="platforms"):
-        from_tasksets([Taskset(Platform(1)), Taskset(Platform(1, alpha=1))])
+        columns_of(huge(2**80))
 
 
 def test_a_cost_beyond_64_bits_is_left_to_the_readable_tests() -> None:
@@ -196,26 +168,19 @@ def test_charges_that_64_bits_lose_are_left_to_the_readable_tests(taskset: Tasks
         assert compiled.passes(test, taskset) == readable.schedulable, name
 
 
-def test_a_verdict_that_could_overflow_is_asked_of_the_readable_test() -> None:
-    batch = generate(PAPER, 1, 3)
-    batch.times["period"][:] *= 2**30
-    batch.times["deadline"][:] *= 2**30
-    batch.times["cpu_time"][0] = 2**62
-    readable = [registry.find("gcaps-suspend").run(batch.taskset(index)).schedulable for index in range(3)]
-    assert sweep.verdicts(batch, "gcaps-suspend").tolist() == readable
+def test_more_gpu_users_than_priorities_have_none() -> None:
+    (taskset,) = generate(replace(PAPER, tasks=120, users=(1, 1), load=(0.9, 0.9)), 1, 1)
+    test = registry.find("gcaps-suspend+gpu-priority")
+    assert compiled.passes(test, taskset) is test.run(taskset).schedulable is False
+    with pytest.raises(ValueError, match="only 99 priorities"):
+        compiled.priorities(test, taskset)
 
 
-def test_more_gpu_users_than_priorities_is_an_error() -> None:
-    batch = generate(replace(PAPER, tasks=120, users=(1, 1), load=(0.9, 0.9)), 1, 1)
-    with pytest.raises(ValueError, match="GPU priorities"):
-        sweep.verdicts(batch, "gcaps-suspend+gpu-priority")
-
-
-def test_unknown_tests_and_empty_batches() -> None:
+def test_unknown_formulas_and_empty_tasksets() -> None:
     with pytest.raises(ValueError, match="no compiled formula"):
-        sweep.verdicts(generate(PAPER, 1, 1), "lock-fifo-busy")
-    assert len(sweep.verdicts(generate(PAPER, 1, 0), "gcaps-busy")) == 0
+        compiled.facts(registry.find("lock-fifo-busy"))
     assert compiled.run_compiled(registry.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
+    assert compiled.passes(registry.find("gcaps-busy"), Taskset(Platform(1)))
 
 
 def test_the_task_that_a_failure_depends_on_is_named() -> None:
@@ -227,10 +192,9 @@ def test_the_task_that_a_failure_depends_on_is_named() -> None:
 
 
 def test_cpu_numbers_are_bounded() -> None:
-    batch = generate(PAPER, 1, 1)
-    batch.numbers["cpu"][0] = np.uint32(2**32 - 1)
+    system = Taskset(Platform(2**32), (replace(builders.task("a", 0, 1, 5, builders.cpu(1)), cpu=2**32 - 1),))
     with pytest.raises(ValueError, match="CPU"):
-        sweep.verdicts(batch, "gcaps-suspend")
+        compiled.passes(registry.find("gcaps-suspend"), system)
 
 
 @pytest.mark.parametrize("name", [name for name in COMPILED if registry.TESTS[name].assignable])
@@ -238,8 +202,7 @@ def test_levels_are_those_of_the_readable_method(name: str) -> None:
     """And where no task takes a level, both say the same of each candidate."""
     test, seen = registry.find(name), set()
     for seed, load in enumerate([(0.1, 0.2), (0.2, 0.4), (0.4, 0.6)]):
-        batch = generate(replace(PAPER, load=load, best_effort=0.2), seed, tries(12, 4))
-        for taskset in map(batch.taskset, range(len(batch))):
+        for taskset in generate(replace(PAPER, load=load, best_effort=0.2), seed, tries(12, 4)):
             readable, fast = test.assign(taskset), compiled.assign_compiled(test, taskset)
             assert (fast.priorities, str(fast)) == (readable.priorities, str(readable))
             assert compiled.priorities(test, taskset) == (readable.priorities or {})

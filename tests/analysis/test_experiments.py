@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from claims import read_rows
 from click.testing import CliRunner
+from effort import tries
 
 from analysis.model import US
 from analysis.papers import registry
-from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, sweep
+from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
 from analysis.papers.experiments.changes import changed_experiment
 from analysis.papers.experiments.engine import run_experiment
-from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
+from analysis.papers.experiments.generate import PAPER, PLATFORM, generate, on_costs
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.rows import write_rows
-from analysis.papers.experiments.schedulability import Curve, Schedulability, point_seed
+from analysis.papers.experiments.schedulability import Curve, Schedulability, passes, point_seed
 from gpurt.errors import UsageError
 from pycontrol.commands.experiment import run_command as command
 
@@ -54,10 +55,10 @@ def test_counts_are_those_of_the_readable_tests() -> None:
     experiment = replace(experiment, panels=(replace(experiment.panels[0], points=experiment.panels[0].points[:2]),))
     (points,) = run_experiment(experiment, SMALL)
     for (_, parameters), (counts,) in zip(experiment.panels[0].points, points, strict=True):
-        batch = generate(parameters, point_seed(SMALL.seed, parameters), SMALL.tasksets, platform=PLATFORM)
+        drawn = generate(parameters, point_seed(SMALL.seed, parameters), SMALL.tasksets, platform=PLATFORM)
         for curve in experiment.curves:
-            placed = batch.on(curve.platform.alpha, curve.platform.theta)
-            found = [registry.find(curve.test).run(placed.taskset(i)).schedulable for i in range(len(batch))]
+            placed = on_costs(drawn, curve.platform.alpha, curve.platform.theta)
+            found = [registry.find(curve.test).run(one).schedulable for one in placed]
             assert counts[curve.label] == sum(found), curve
 
 
@@ -155,20 +156,20 @@ SURPASSED: dict[str, tuple[int | None, ...]] = {
 
 def test_the_table_of_the_specification_is_within_noise() -> None:
     """All its rows at once, by chi-square with their covariance: the rows of one load are of the same tasksets."""
-    count, statistic, freedom = 3000, 0.0, 0
+    count, statistic, freedom = tries(3000), 0.0, 0
     for at, load in enumerate((0.1, 0.2, 0.3, 0.4, 0.5, 0.6)):
-        batch = generate(replace(PAPER, load=(load, load)), 5, count)
+        drawn = on_costs(generate(replace(PAPER, load=(load, load)), 5, count), 240 * US, 60 * US)
         seen, differs = [], []
         for row, counts in SPECIFIED.items():
-            verdicts = sweep.verdicts(batch.on(240 * US, 60 * US), row)
+            verdicts = np.array([passes(registry.find(row), one) for one in drawn])
             if counts[at] is not None and 0.004 < verdicts.mean() < 0.996:
                 seen.append(verdicts.astype(float))
                 differs.append((counts[at] or 0) - 500 * verdicts.mean())
-        covariance = np.cov(seen) * 500 * (1 + 500 / count)
+        covariance = np.atleast_2d(np.cov(seen)) * 500 * (1 + 500 / count)
         statistic += float(differs @ np.linalg.solve(covariance, differs))
         freedom += len(seen)
         for row, counts in SURPASSED.items():
-            share = sweep.verdicts(batch.on(240 * US, 60 * US), row).mean()
+            share = np.mean([passes(registry.find(row), one) for one in drawn])
             noise = 3 * (500 * share * (1 - share) * (1 + 500 / count)) ** 0.5
             assert 500 * share >= (counts[at] or 0) - noise, (row, load)
     assert freedom > 8

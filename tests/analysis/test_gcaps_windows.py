@@ -17,8 +17,8 @@ def test_windows_gain_little() -> None:
 
 def test_some_bounds_are_smaller() -> None:
     """Else the prototype would be the test itself."""
-    batch = generate(replace(PAPER, load=(0.3, 0.3)), 1, 10)
-    pairs = [(GIVEN.run(system), WINDOWS.run(system), system) for system in map(batch.taskset, range(len(batch)))]
+    systems = generate(replace(PAPER, load=(0.3, 0.3)), 1, 10)
+    pairs = [(GIVEN.run(system), WINDOWS.run(system), system) for system in systems]
     found = [(given.wcrt(t.name), windows.wcrt(t.name)) for given, windows, system in pairs for t in system]
     assert all(windows is not None and windows <= given for given, windows in found if given is not None)
     assert any(given != windows for given, windows in found)

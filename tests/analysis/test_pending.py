@@ -23,7 +23,7 @@ from analysis.attack.tasksets import with_random_pending
 from analysis.model import Task, Taskset
 from analysis.papers import registry
 from analysis.rta.analyse import analyse
-from analysis.rta.batch import from_tasksets
+from analysis.rta.columns import columns_of
 from analysis.rta.pending import end_within
 from analysis.rta.result import Bound, Failure, Reason, TermKind
 from analysis.rta.system import System
@@ -197,8 +197,8 @@ def test_best_effort_may_have_jitter() -> None:
 
 def test_compiled_tests_leave_such_tasks_to_the_readable_ones() -> None:
     jittered = late_owner()
-    with pytest.raises(ValueError, match="neither release jitter"):
-        from_tasksets([jittered])
+    with pytest.raises(ValueError, match="no release jitter"):
+        columns_of(jittered)
     for system in (jittered, on_one_cpu((26, 70), (62, 100))):
         for name in PENDING:
             test = registry.find(name)

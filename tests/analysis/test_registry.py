@@ -39,7 +39,7 @@ def test_every_name_is_used_once() -> None:
 
 def test_c_has_every_formula_that_a_row_names_and_no_other() -> None:
     named = {row.compiled for row in registry.ALL_ROWS if row.compiled}
-    assert set(compiled.FORMULAS) == named | {registry.FIXED_PRIORITY.compiled}
+    assert set(compiled.FORMULAS) == named
     assert sorted(compiled.FORMULAS.values()) == list(range(len(compiled.FORMULAS)))
 
 

@@ -26,7 +26,7 @@ from analysis.model.callbacks import Order, Thread
 from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.papers import registry
 from analysis.rta import boosted, resources, wakeups
-from analysis.rta.batch import from_tasksets
+from analysis.rta.columns import columns_of
 from analysis.rta.result import Bound, Failure, Reason
 from analysis.simulation.simulate import Options, SimulationError, simulate
 
@@ -176,7 +176,7 @@ def test_other_tests_refuse_resources_by_name() -> None:
             assert {v.reason for v in result.verdicts.values() if isinstance(v, Failure)} == {Reason.LATENCY}, name
             assert result.why == f"a: no bound, because {name} has no bound for [[resource]]"
     with pytest.raises(ValueError, match="no resources"):
-        from_tasksets([system])
+        columns_of(system)
 
 
 def test_a_thread_of_several_tasks_is_refused() -> None:

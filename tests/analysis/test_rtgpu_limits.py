@@ -14,9 +14,7 @@ from analysis.answers import units as sensitivity
 from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, Taskset
 from analysis.model.fold import parts_apart
 from analysis.papers import registry
-from analysis.papers.experiments import sweep
 from analysis.papers.registry import METHODS
-from analysis.rta.batch import from_tasksets
 from analysis.rta.regions import longest_known, whole_segments, with_region
 from analysis.rta.result import Failure, Reason
 from analysis.rtgpu import compiled
@@ -117,7 +115,7 @@ def test_tests_of_a_shared_gpu_wait_for_the_longest_copy(name: str) -> None:
             assert [found.wcrt(t.name) for t in taskset] == [expected.wcrt(t.name) for t in taskset]
         assert whole_segments(whole_segments(taskset)) == whole_segments(taskset)
         if test.compiled:
-            assert sweep.verdicts(from_tasksets([taskset]), name).tolist() == [expected.schedulable]
+            assert shared.passes(test, taskset) == expected.schedulable
 
 
 def test_a_copy_delays_the_kernel_of_a_more_urgent_task() -> None:

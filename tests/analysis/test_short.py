@@ -20,7 +20,7 @@ from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, compare
 from analysis.model import Task, Taskset
 from analysis.papers import registry
-from analysis.papers.experiments.generate import Parameters, generate
+from analysis.papers.experiments.generate import Parameters, generate, on_costs
 from analysis.rta import boosted
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.short import NONE, Short
@@ -46,9 +46,8 @@ def test_a_short_segment_in_much_cpu_work() -> None:
     assert replace(TEST, instead=None).run(system).wcrt("c") is None
 
 
-def test_batches_and_single_tasksets_agree() -> None:
-    batch = generate(SELDOM, 1, 60).on(0, 0)
-    systems = [batch.taskset(index) for index in range(len(batch))]
+def test_drawn_tasksets_agree() -> None:
+    systems = on_costs(generate(SELDOM, 1, 60), 0, 0)
     assert [disagreement("boosted-suspend", system) for system in systems] == [None] * 60
     found = [TEST.run(system).schedulable for system in systems]
     jitter = [replace(TEST, instead=None).run(system).schedulable for system in systems]

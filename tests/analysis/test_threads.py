@@ -18,10 +18,8 @@ from analysis.attack.tasksets import with_random_threads
 from analysis.model import Segment, Task, Taskset, Waiting
 from analysis.model.callbacks import Callback, Order, Thread
 from analysis.papers import registry
-from analysis.papers.experiments import sweep
 from analysis.rta import Reason
 from analysis.rta.analyse import analyse
-from analysis.rta.batch import from_tasksets
 from analysis.rta.recurrence import solve
 from analysis.rta.result import Bound, Failure
 from analysis.rta.system import System
@@ -226,13 +224,9 @@ def test_every_other_test_refuses_a_thread_by_its_name(test: rta.Test) -> None:
 
 @pytest.mark.parametrize("test", registry.TESTS.values(), ids=lambda test: test.name)
 def test_the_compiled_form_says_the_same(test: rta.Test) -> None:
-    """A batch with a thread is refused by each formula that knows none."""
     for golden in GOLDEN.values():
         system = replace(golden, platform=replace(golden.platform, policy=test.policy))
         assert disagreement(test.name, system) is None
-    if sweep.takes(test) and not compiled.serves(test):
-        with pytest.raises(ValueError, match="no compiled form for threads that serve several tasks"):
-            sweep.verdicts(from_tasksets([system]), test.name)
 
 
 @pytest.mark.parametrize("name", [name for name, test in registry.TESTS.items() if compiled.serves(test)])
@@ -246,8 +240,6 @@ def test_random_threads_have_the_same_bounds_and_failures_compiled(name: str) ->
         assert disagreement(name, system) is None
         result = compiled.run_compiled(registry.find(name), system)
         assert compiled.passes(registry.find(name), system) is result.schedulable
-        batch = from_tasksets([system])
-        assert sweep.verdicts(batch, name).tolist() == [result.schedulable]
         seen["sets"] += 1
         for one in (one for served in system.threads.values() for one in served):
             seen[type(result.verdicts[one.name]).__name__] += 1

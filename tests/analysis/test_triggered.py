@@ -29,7 +29,7 @@ from analysis.model import Chain, CpuSegment, Protocol, Resource, Section, Span,
 from analysis.model.callbacks import Order, Thread
 from analysis.papers import registry
 from analysis.rta import triggered
-from analysis.rta.batch import from_tasksets
+from analysis.rta.columns import columns_of
 from analysis.rta.result import Failure, Reason
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load
@@ -120,7 +120,7 @@ def test_other_tests_refuse_it_by_name() -> None:
             assert {v.reason for v in result.verdicts.values() if isinstance(v, Failure)} == {Reason.PENDING}, name
             assert f"{name} has no bound for a task that another one releases, as a does b" in result.why
     with pytest.raises(ValueError, match="that others release"):
-        from_tasksets([golden()])
+        columns_of(golden())
 
 
 def test_a_consumer_without_a_bound_leaves_none() -> None:

@@ -24,7 +24,7 @@ from analysis.model import MS, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.papers import registry
 from analysis.rta import wakeups
-from analysis.rta.batch import from_tasksets
+from analysis.rta.columns import columns_of
 from analysis.rta.result import Bound, Failure, Reason, TermKind
 from analysis.simulation.simulate import Options, simulate
 from gpurt.enums import Form
@@ -108,7 +108,7 @@ def test_compiled_tests_have_it_where_nobody_waits_for_the_update_lock() -> None
         assert compiled.run_compiled(test, one).verdicts == test.run(one).verdicts
         assert compiled.passes(test, one) == test.run(one).schedulable
     with pytest.raises(ValueError, match="no cpu_latency"):
-        from_tasksets([one])
+        columns_of(one)
 
 
 def test_large_files_that_only_the_readable_analysis_takes_are_refused() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,13 +30,13 @@ def run_experiment(
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Results[Result]:
-    """Runs the pieces in ``jobs`` threads or processes.
+    """Runs the pieces in ``jobs`` processes.
 
     ``progress`` is called with the number of tasksets done and of all tasksets.
     """
     pieces, done, counted = plan_work(experiment, settings), {}, 0
     total = sum(work.count for work in pieces)
-    for work, result in _each(partial(evaluate, experiment, settings), pieces, jobs, experiment.threads):
+    for work, result in _each(partial(evaluate, experiment, settings), pieces, jobs):
         done[work] = result
         counted += work.count
         if progress:
@@ -63,9 +63,7 @@ def evaluate(experiment: Experiment[Point, Result], settings: Settings, work: Wo
     return experiment.evaluate(point, settings, work.start, work.count)
 
 
-def _each(
-    call: Callable[[Work], Result], pieces: Sequence[Work], jobs: int, threads: bool
-) -> Iterator[tuple[Work, Result]]:
+def _each(call: Callable[[Work], Result], pieces: Sequence[Work], jobs: int) -> Iterator[tuple[Work, Result]]:
     """Each piece and its result, in the order in which they finish.
 
     Calls that have not begun are cancelled if the reader goes away or a call fails.
@@ -73,7 +71,7 @@ def _each(
     if jobs <= 1:
         yield from ((work, call(work)) for work in pieces)
         return
-    with ThreadPoolExecutor(jobs) if threads else processes(jobs) as pool:
+    with processes(jobs) as pool:
         futures = {pool.submit(call, work): work for work in pieces}
         try:
             for future in as_completed(futures):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2).
 
-The code in analysis/native/draft.c and generate.c draws the tasksets.  The code first draws tasks and load of each CPU,
-then each task's utilization (C + G) / T by UUniFast, or by Dirichlet-rescale.  The tasks that use the GPU come next,
+Tasks and load of each CPU are drawn first, then each task's utilization (C + G) / T by UUniFast, or by
+Dirichlet-rescale.  The tasks that use the GPU come next,
 then periods, numbers of GPU segments, G / C and G^m / G.  The best-effort tasks come last.  C is cut into eta + 1 CPU
 segments around eta GPU segments, at places drawn uniformly, and so is G.  Deadlines equal periods, priorities are rate
 monotonic, and the paper re-allocates tasks by worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments,
@@ -14,15 +14,12 @@ one task gets most of the load.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
 
-import numpy as np
-
-from analysis.model import MS, US, Platform
-from analysis.rta.batch import NUMBERS, SERVED, TIMES, Batch, Pieces, pointer
-from gpurt._gpurt import ffi, lib
-from gpurt.types import CData
+from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 
 #: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
@@ -30,6 +27,9 @@ PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
 DRAW_METHODS = ("uunifast", "drs", "published")
 #: The range from which the published code draws each task's utilization where a number of tasks is given.
 PUBLISHED_SHARE = (0.05, 0.3)
+#: Of each CPU the number of tasks and the load.
+Shape: TypeAlias = Sequence[tuple[int, float]]
+_WHOLE = 2**64
 
 
 @dataclass(frozen=True)
@@ -68,30 +68,70 @@ class Parameters:
     def _room(self) -> int:
         return self.tasks or self.cpus * self.tasks_per_cpu[1]
 
-    def view(self) -> CData:
-        """The C struct."""
-        struct = ffi.new("struct gpurt_parameters *")
-        struct.cpus, struct.tasks, struct.best_effort = self.cpus, self.tasks, self.best_effort
-        struct.reallocate, struct.overlap = self.reallocate, self.overlap
-        struct.tasks_min, struct.tasks_max = self.tasks_per_cpu
-        struct.segments_min, struct.segments_max = self.segments
-        struct.users_min, struct.users_max = self.users
-        struct.load_min, struct.load_max = self.load
-        struct.ratio_min, struct.ratio_max = self.ratio
-        struct.misc_min, struct.misc_max = self.misc
-        struct.period_min, struct.period_max = self.period
-        return struct
-
 
 #: Table 3 of ECRTS'24 and table 4.2 of the thesis, which has no step of re-allocation.
 PAPER = Parameters()
 THESIS = replace(PAPER, ratio=(0.2, 0.5), reallocate=False)
 
 
+class Draws:
+    """Random numbers from a seed, the same on every machine (splitmix64, as analysis/native/random.h)."""
+
+    def __init__(self, seed: int, index: int) -> None:
+        self.state = seed % _WHOLE ^ 0x6A09E667F3BCC909
+        self.state = self.bits() ^ index * 0xD1342543DE82EF95 % _WHOLE
+        self.state = self.bits()
+
+    def bits(self) -> int:
+        """64 random bits."""
+        self.state = z = (self.state + 0x9E3779B97F4A7C15) % _WHOLE
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % _WHOLE
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % _WHOLE
+        return z ^ z >> 31
+
+    def unit(self) -> float:
+        """A number in [0, 1)."""
+        return (self.bits() >> 11) * 2.0**-53
+
+    def between(self, ends: tuple[float, float]) -> float:
+        """A number from a range."""
+        return ends[0] + (ends[1] - ends[0]) * self.unit()
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer from low to high."""
+        return low + (self.bits() * (high - low + 1) >> 64)
+
+    def choose(self, count: int, size: int) -> list[int]:
+        """So many of the numbers below ``count``, in an order by chance."""
+        order = list(range(count))
+        for i in range(size):
+            j = self.integer(i, count - 1)
+            order[i], order[j] = order[j], order[i]
+        return order[:size]
+
+    def cut(self, time: int, count: int) -> list[int]:
+        """A time in so many parts, cut at places drawn uniformly."""
+        places = [0, *sorted(self.integer(0, time) for _ in range(count - 1)), time]
+        return [end - begin for begin, end in pairwise(places)]
+
+
+@dataclass
+class _Draft:
+    """A task before its segments are cut: ``ratio`` is G / C, ``misc`` G^m / G."""
+
+    cpu: int
+    utilization: float
+    period: int = 0
+    eta: int = 0
+    ratio: float = 0.0
+    misc: float = 0.0
+    best_effort: bool = False
+
+
 def generate(
     parameters: Parameters, seed: int, count: int, start: int = 0, method: str = "uunifast",
     platform: Platform = PLATFORM,
-) -> Batch:  # fmt: skip
+) -> list[Taskset]:  # fmt: skip
     """Tasksets ``start`` to ``start + count - 1`` of a seed, on the platform's costs.
 
     Raises ValueError for an unknown method, and ImportError if "drs" is asked for and its package is missing.
@@ -100,59 +140,110 @@ def generate(
         raise ValueError(f"no method is called {method!r}; there are {', '.join(DRAW_METHODS)}")
     if method == "published":  # worst fit places only tasks without a CPU there, those of a given number
         parameters = replace(parameters, reallocate=parameters.reallocate and bool(parameters.tasks))
-    view, seed = parameters.view(), seed % 2**64
-    room = count * int(lib.gpurt_generate_room(view))
-    batch = _blank(replace(platform, cpus=parameters.cpus), count, room)
-    pieces = Pieces(np.zeros(room + 1, np.uint32), *_times(room * (parameters.segments[1] + 1)))
-    given = DIVISIONS[method](parameters, seed, start, count) if method in DIVISIONS else None
-    numbers = ffi.NULL if given is None else pointer("double", given)
-    if lib.gpurt_generate(view, seed, start, count, numbers, batch.view(), pieces.view()):
-        raise MemoryError
-    return Batch(batch.platform, batch.first, batch.numbers, batch.times, pieces)
+    placed = replace(platform, cpus=parameters.cpus)
+    indexes = range(start, start + count)
+    return [Taskset(placed, tuple(_tasks(parameters, seed % _WHOLE, index, method))) for index in indexes]
 
 
-def _blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
-    """A batch with room for that many tasksets and tasks; its values are undefined."""
-    return Batch(
-        platform,
-        np.zeros(tasksets + 1, np.uint32),
-        {name: np.empty(tasks, np.uint32) for name in NUMBERS} | dict.fromkeys(SERVED, np.zeros(tasks, np.uint32)),
-        {name: np.empty(tasks, np.int64) for name in TIMES},
-    )
+def _tasks(p: Parameters, seed: int, index: int, method: str) -> Iterator[Task]:
+    draws = Draws(seed, index)
+    shape = [(_count(p, cpu, draws), draws.between(p.load)) for cpu in range(p.cpus)]
+    drawn = [_uunifast(draws, tasks, load) for tasks, load in shape]
+    if method in DIVISIONS:
+        drawn = DIVISIONS[method](p, seed, index, shape)
+    drafts = [_Draft(cpu, share) for cpu, shares in enumerate(drawn) for share in shares]
+    users = set(draws.choose(len(drafts), int(draws.between(p.users) * len(drafts) + 0.5)))
+    for i, one in enumerate(drafts):
+        one.period = draws.integer(*p.period)
+        if i in users:
+            one.eta, one.ratio = draws.integer(*p.segments), draws.between(p.ratio)
+            one.misc = draws.between(p.misc)
+    if p.overlap:
+        drafts += _overlapping(p, draws)
+    for i in draws.choose(len(drafts), int(p.best_effort * len(drafts) + 0.5)):
+        drafts[i].best_effort = True
+    if p.reallocate:
+        _reallocate(p.cpus, drafts)
+    ranked = sorted(drafts, key=lambda one: (one.best_effort, one.period))
+    for i, one in enumerate(ranked):
+        priority = 0 if one.best_effort else len(ranked) - i
+        yield Task(f"t{i}", one.cpu, priority, one.period, one.period, _segments(draws, one))
 
 
-def _times(room: int) -> tuple[CData, CData, CData]:
-    return np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+def _count(p: Parameters, cpu: int, draws: Draws) -> int:
+    return p.tasks // p.cpus + (cpu < p.tasks % p.cpus) if p.tasks else draws.integer(*p.tasks_per_cpu)
 
 
-def _drs(parameters: Parameters, seed: int, start: int, count: int) -> CData:
+def _uunifast(draws: Draws, tasks: int, load: float) -> list[float]:
+    """UUniFast (Bini and Buttazzo 2005) for the tasks of one CPU."""
+    shares = []
+    for others in range(tasks - 1, -1, -1):
+        rest = load * draws.unit() ** (1 / others) if others else 0.0
+        shares.append(load - rest)
+        load = rest
+    return shares
+
+
+def _overlapping(p: Parameters, draws: Draws) -> Iterator[_Draft]:
+    """Figure 4.13 gives no numbers: "high utilization and small periods", "long GPU execution"."""
+    for cpu, shortest, longest, eta in ((0, 5, 10, 0), (1 % p.cpus, 5, 10, 0), (0, 300, 500, 1)):
+        period = draws.integer(shortest * MS, longest * MS)
+        share = draws.between((0.2, 0.3))
+        yield _Draft(cpu, share, period, eta, *((10.0, p.misc[0]) if eta else ()))
+
+
+def _reallocate(cpus: int, drafts: list[_Draft]) -> None:
+    """Worst fit decreasing: each task, the largest first, to the CPU with the least load so far."""
+    loads = [0.0] * cpus
+    for one in sorted(drafts, key=lambda one: -one.utilization):
+        one.cpu = loads.index(min(loads))
+        loads[one.cpu] += one.utilization
+
+
+def _segments(draws: Draws, one: _Draft) -> tuple[Segment, ...]:
+    total = _rounded(one.utilization * one.period)
+    gpu = _rounded(total * one.ratio / (1 + one.ratio)) if one.eta else 0
+    segments: list[Segment] = [CpuSegment(Span.exactly(time)) for time in draws.cut(total - gpu, one.eta + 1)]
+    for i, time in enumerate(draws.cut(gpu, one.eta) if one.eta else ()):
+        misc = _rounded(time * one.misc)
+        segments.insert(2 * i + 1, GpuSegment(Span.exactly(misc), Span.exactly(time - misc)))
+    return tuple(segments)
+
+
+def _rounded(time: float) -> int:
+    """To the nearest ns, halves up; times are not negative."""
+    whole = int(time)
+    return whole + (time - whole >= 0.5)
+
+
+def on_costs(tasksets: Sequence[Taskset], alpha: int, theta: int) -> list[Taskset]:
+    """The same tasksets on a platform with these costs of an update and a context switch, ns."""
+    return [replace(one, platform=replace(one.platform, alpha=alpha, theta=theta)) for one in tasksets]
+
+
+def _drs(p: Parameters, seed: int, index: int, shape: Shape) -> list[list[float]]:
     """Utilizations of all tasks by Dirichlet-rescale (Griffin, Bate, Davis, RTSS 2020), none above 1."""
     from drs import drs
 
-    state, drawn = random.getstate(), []
+    state = random.getstate()
     try:
-        for index, shape in _shapes(parameters, seed, start, count):
-            random.seed(f"{seed} {index}")  # the package draws from the global generator
-            for tasks, load in shape:
-                if tasks:
-                    drawn += drs(tasks, load, [min(1.0, load)] * tasks)
+        random.seed(f"{seed} {index}")  # the package draws from the global generator
+        drawn = [drs(tasks, load, [min(1.0, load)] * tasks) if tasks else [] for tasks, load in shape]
+        return [[float(share) for share in shares] for shares in drawn]
     finally:
         random.setstate(state)
-    return np.array(drawn, np.float64)
 
 
-def _published(parameters: Parameters, seed: int, start: int, count: int) -> CData:
+def _published(p: Parameters, seed: int, index: int, shape: Shape) -> list[list[float]]:
     """Utilizations of all tasks as the code published with ECRTS'24 draws them, in hundredths and at least one."""
-    drawn: list[float] = []
-    for index, shape in _shapes(parameters, seed, start, count):
-        own = random.Random(f"published {seed} {index}")
-        for tasks, load in shape:
-            if parameters.tasks:
-                shares = [own.uniform(*PUBLISHED_SHARE) for _ in range(tasks)]
-            else:
-                shares = _wrong_way_round(own, load, tasks)
-            drawn += [max(round(share, 2), 0.01) for share in shares]
-    return np.array(drawn, np.float64)
+    own, drawn = random.Random(f"published {seed} {index}"), []
+    for tasks, load in shape:
+        if p.tasks:
+            shares = [own.uniform(*PUBLISHED_SHARE) for _ in range(tasks)]
+        else:
+            shares = _wrong_way_round(own, load, tasks)
+        drawn.append([max(round(share, 2), 0.01) for share in shares])
+    return drawn
 
 
 def _wrong_way_round(own: random.Random, load: float, tasks: int) -> list[float]:
@@ -166,14 +257,5 @@ def _wrong_way_round(own: random.Random, load: float, tasks: int) -> list[float]
     return shares
 
 
-def _shapes(parameters: Parameters, seed: int, start: int, count: int) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-    """Each taskset's index, and of each CPU the number of tasks and the load, as the compiled generator draws them."""
-    view = parameters.view()
-    counts, loads = ffi.new("u32[]", parameters.cpus), ffi.new("double[]", parameters.cpus)
-    for index in range(start, start + count):
-        lib.gpurt_generate_shape(view, seed, index, counts, loads)
-        yield index, list(zip(counts, loads, strict=True))
-
-
-#: How utilizations are drawn other than by the compiled UUniFast.
+#: How utilizations are drawn other than by UUniFast.
 DIVISIONS = {"drs": _drs, "published": _published}

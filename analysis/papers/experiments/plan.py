@@ -72,11 +72,6 @@ class Experiment(ABC, Generic[Point, Result]):
         """Curves that cannot be drawn, because what they show does not exist."""
         return []
 
-    @property
-    def threads(self) -> bool:
-        """Whether pieces run side by side in threads, because they release the interpreter's lock."""
-        return False
-
     @abstractmethod
     def evaluate(self, point: Point, settings: Settings, start: int, count: int) -> Result:
         """The result of tasksets ``start`` to ``start + count - 1`` of a point."""

@@ -9,18 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from analysis.model import Platform
+from analysis.answers import compiled
+from analysis.model import CpuSegment, Platform, Taskset
 from analysis.papers import registry
 from analysis.papers import rtgpu_sweep as units_sweep
 from analysis.papers import rtgpu_tasksets as units
-from analysis.papers.experiments import sweep
-from analysis.papers.experiments.generate import PLATFORM, Parameters, generate
+from analysis.papers.experiments.generate import PLATFORM, Parameters, generate, on_costs
 from analysis.papers.experiments.plan import Experiment, Results, Settings
 from analysis.papers.experiments.rows import Row
-from analysis.rta.batch import Batch
+from analysis.rta import SUFFIX, Test
 
 #: The parameters that tasksets of a point are drawn from.
 Drawable: TypeAlias = "Parameters | units.Parameters"
@@ -63,11 +60,6 @@ class Curve:
         """Whether the registry has no such test (yet)."""
         return self.test not in registry.TESTS and self.test not in registry.UNITS
 
-    @property
-    def compiled(self) -> bool:
-        """Whether the test has a compiled formula."""
-        return registry.find(self.test).compiled is not None
-
 
 @dataclass(frozen=True)
 class Schedulability(Experiment[Drawable, Counts]):
@@ -96,11 +88,6 @@ class Schedulability(Experiment[Drawable, Counts]):
         return [curve.label for curve in self.curves if curve.missing]
 
     @property
-    def threads(self) -> bool:
-        """Whether all formulas are compiled: readable ones hold the interpreter's lock."""
-        return all(curve.compiled for curve in self.available)
-
-    @property
     def owned(self) -> bool:
         """Whether tasks own units: their tasksets are drawn by RTGPU's recipe, whatever the method."""
         return any(isinstance(point, units.Parameters) for panel in self.panels for _, point in panel.points)
@@ -113,8 +100,8 @@ class Schedulability(Experiment[Drawable, Counts]):
             return {
                 c.label: int(units_sweep.schedulable_on_units(drawn, c.test, c.observed).sum()) for c in self.available
             }
-        batch = generate(point, seed, count, start, settings.method, PLATFORM)
-        return {curve.label: int(schedulable(batch, curve).sum()) for curve in self.available}
+        drawn_sets = generate(point, seed, count, start, settings.method, PLATFORM)
+        return {curve.label: sum(schedulable(drawn_sets, curve)) for curve in self.available}
 
     def rows(self, results: Results[Counts], settings: Settings) -> list[Row]:
         """A row for each point and curve: panel, x, curve, schedulable, tasksets, share."""
@@ -140,13 +127,28 @@ class Schedulability(Experiment[Drawable, Counts]):
         return files
 
 
-def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
-    """Whether each taskset of a batch is schedulable, by the compiled formula if there is one."""
-    placed = batch.on(curve.platform.alpha, curve.platform.theta)
+def schedulable(tasksets: Sequence[Taskset], curve: Curve) -> list[bool]:
+    """Whether each taskset is schedulable under a curve's test."""
     test = registry.find(curve.test)
-    if sweep.takes(test):
-        return sweep.verdicts(placed, test.name)
-    return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)
+    return [passes(test, taskset) for taskset in on_costs(tasksets, curve.platform.alpha, curve.platform.theta)]
+
+
+def passes(test: Test, taskset: Taskset) -> bool:
+    """Whether a taskset is schedulable under a test.
+
+    A test with reduced pessimism subtracts overlaps, for segments of at least three periods of another task, and only
+    ever helps tasks whose GPU priorities are given.  The test that it reduces has the same answer elsewhere, sooner.
+    """
+    if test.base not in registry.REDUCES:
+        return compiled.passes(test, taskset)
+    reduced = registry.find(registry.REDUCES[test.base])
+    if compiled.passes(reduced, taskset):
+        return True
+    parts = (s.time if isinstance(s, CpuSegment) else s.pure for task in taskset for s in task.segments)
+    longest = max((part.worst for part in parts), default=0)
+    if longest >= 3 * min((task.period for task in taskset), default=1):
+        return test.run(taskset, brief=True).schedulable
+    return test.assigns and compiled.passes(registry.find(reduced.name + SUFFIX), taskset)
 
 
 def point_seed(seed: int, parameters: Drawable) -> int:

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Tasksets as flat arrays: what the generator writes and the compiled tests read.  Times are ns. */
-#ifndef GPURT_BATCH_H
-#define GPURT_BATCH_H
+/* A taskset as flat arrays, which the compiled tests read.  Times are ns. */
+#ifndef GPURT_COLUMNS_H
+#define GPURT_COLUMNS_H
 
 #include "../../kmod/core/env.h"
 
-/* Tasksets as flat arrays: for each task sums and maxima over the segments of a job, and the segments. */
-struct gpurt_batch {
-	u32 count;			/* tasksets */
-	u32 *first;			/* [count + 1]; tasks of taskset i: first[i] to first[i + 1] - 1 */
+/* For each task sums and maxima over the segments of a job, and the segments. */
+struct gpurt_columns {
+	u32 count;			/* tasks */
 	u32 *cpu;
 	u32 *priority;			/* 0: best effort */
 	u32 *gpu_priority;
@@ -22,22 +21,17 @@ struct gpurt_batch {
 	int64_t *cpu_time;		/* C */
 	int64_t *misc, *pure;		/* G^m, G^e */
 	int64_t *longest;		/* max of G^m + G^e over segments, */
-	int64_t *longest_misc, *longest_pure;	/* of G^m, of G^e */
+	int64_t *longest_misc;		/* of G^m */
 	int64_t *last, *last_misc;	/* G and G^m of the GPU segment that a job ends with; 0 if with a CPU segment */
 	int64_t *slices;		/* sum of ceil(G^e / L) over segments */
 	int64_t alpha, theta, slice;
 	int64_t longest_switch;		/* theta, or epsilon where theta is unknown */
-	u32 *piece;			/* [tasks + 1]: as struct gpurt_pieces has them */
+	/*
+	 * Task i executes cpu, misc and pure of piece[i], then those of the next piece, up to the piece before
+	 * piece[i + 1].  A task's last piece has a CPU part only.
+	 */
+	u32 *piece;			/* [tasks + 1] */
 	int64_t *piece_cpu, *piece_misc, *piece_pure;
-};
-
-/*
- * The segments.  Task i executes cpu, misc and pure of piece first[i], then those of the next piece, up to the piece
- * before first[i + 1].  A task's last piece has a CPU part only.
- */
-struct gpurt_pieces {
-	u32 *first;			/* [tasks + 1] */
-	int64_t *cpu, *misc, *pure;
 };
 
 #endif

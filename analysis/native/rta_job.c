@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The thesis, term by term: the kernel thread of analysis/rta/kernel_thread.py, and papers/thesis_printed.py except overlaps. */
+/* Policy `job`: analysis/rta/kernel_thread.py, term by term. */
 #include "rta_internal.h"
 
 #define THREAD_CPU 0	/* where the kernel thread runs, as in analysis/rta/kernel_thread.py */
@@ -65,66 +65,4 @@ int64_t rta_kthread_busy(struct rta *s, const struct rta_task *t)
 		if (c != t->cpu)
 			owners_on(s, &s->cpu[c], level);
 	return constant + s->epsilon;
-}
-
-static bool above(const struct rta_task *h, const struct rta_task *t)
-{
-	return h != t && h->cpu == t->cpu && h->priority >= t->priority;
-}
-
-static bool above_elsewhere(const struct rta_task *h, const struct rta_task *t)
-{
-	return t->eta && h->eta && h->cpu != t->cpu && h->gpu_priority >= t->gpu_priority;
-}
-
-static void recurring(struct rta *s, int64_t amount, const struct rta_task *h)
-{
-	rta_push(s, amount, h, rta_jitter(h, amount));
-}
-
-int64_t rta_kthread_busy_printed(struct rta *s, const struct rta_task *t)
-{
-	int64_t all, constant = t->cpu_time + t->misc + t->pure;
-	bool updates = t->eta || t->cpu == THREAD_CPU;
-	const struct rta_task *h;
-
-	for (h = s->tasks; h < s->tasks + s->real_time; h++) {
-		all = h->cpu_time + h->misc + h->pure;
-		if (above(h, t))
-			rta_push(s, all, h, 0);
-		if (above_elsewhere(h, t))
-			recurring(s, all, h);
-		if (updates && h != t && h->priority >= t->priority)
-			rta_push(s, 2 * s->epsilon, h, rta_jitter(h, all));
-	}
-	return constant + (updates ? 2 * s->epsilon : 0);
-}
-
-static int64_t ioctl_printed(struct rta *s, const struct rta_task *t, bool busy)
-{
-	const struct rta_task *h;
-
-	for (h = s->tasks; h < s->tasks + s->real_time; h++) {
-		bool local = above(h, t), higher = above_elsewhere(h, t) || (local && t->eta && h->eta);
-
-		if (local && busy)
-			rta_push(s, h->cpu_time + h->misc + h->pure, h, 0);
-		else if (local)
-			recurring(s, h->cpu_time + h->misc, h);
-		if (higher && !(local && busy))
-			recurring(s, h->pure, h);
-		if (higher)
-			rta_push(s, 2 * s->epsilon, h, rta_jitter(h, h->cpu_time + h->misc + h->pure));
-	}
-	return t->cpu_time + t->misc + t->pure + 2 * s->epsilon * t->eta;
-}
-
-int64_t rta_ioctl_suspend_printed(struct rta *s, const struct rta_task *t)
-{
-	return ioctl_printed(s, t, false);
-}
-
-int64_t rta_ioctl_busy_printed(struct rta *s, const struct rta_task *t)
-{
-	return ioctl_printed(s, t, true);
 }
