@@ -27,8 +27,6 @@ class CommandEntry:
 MEASURE = {
     "times": CommandEntry("measure the times of a program's segments", "times"),
     "kernels": CommandEntry("measure kernels by number of units, fit segments", "kernels"),
-    "code": CommandEntry("check the compiled code of a kernel of gpurt_sm.h", "code"),
-    "energy": CommandEntry("list sensors; measure the energy of a program", "measure_energy"),
     "powers": CommandEntry("fit a GPU's powers to measurements", "powers"),
     "board": CommandEntry("find out what a driver does on this board", "board"),
 }
@@ -38,7 +36,7 @@ MASKS = {
 }
 ENERGY = {
     "simulate": CommandEntry("run the jobs on spatial virtual GPUs", "energy"),
-    "explain": CommandEntry("say which units are best, and the least energy", "energy_offline"),
+    "explain": CommandEntry("say which units are best", "energy_offline"),
     "schedule": CommandEntry("make the cyclic table of periodic tasks", "energy_offline"),
 }
 PLAN = {
@@ -74,7 +72,7 @@ EXPERIMENT = {
 GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Describe a system": {
         "init": CommandEntry("write a first taskset file from running processes", "init"),
-        "measure": CommandEntry("times, kernels, energy, and what a board does", parts=MEASURE),
+        "measure": CommandEntry("times, kernels, powers, and what a board does", parts=MEASURE),
     },
     "Prove that deadlines hold": {
         "analyze": CommandEntry("bound every task's worst-case response time", "analyze"),

@@ -6,7 +6,7 @@ The counterpart of `analysis.simulation.federated`, where each task owns units o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from analysis.answers.verdict import covering, lacks_theta
@@ -26,11 +26,10 @@ def in_mode(taskset: Taskset, mode: Waiting | None) -> Taskset:
 
 @dataclass(frozen=True)
 class Shared:
-    """A taskset under the options' policy.  ``offsets``: the first releases of the run that is traced; all at 0."""
+    """A taskset under the options' policy."""
 
     taskset: Taskset
     options: Options
-    offsets: Sequence[int] | None = None
 
     @property
     def given(self) -> Mapping[str, int] | None:
@@ -57,7 +56,7 @@ class Shared:
         return worst_over_offsets(self.taskset, self.options, runs, progress)
 
     def trace(self, room: int) -> Trace:
-        """The run from ``offsets``, with room for so many events.  Raises SimulationError."""
-        made = simulate(self.taskset, self.options, self.offsets, events=room).trace
+        """The run of which all first releases are at 0, with room for so many events.  Raises SimulationError."""
+        made = simulate(self.taskset, self.options, events=room).trace
         assert made is not None
         return made

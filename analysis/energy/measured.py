@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measurements of mean power, one a line of a CSV file, as `gpurt measure energy` writes them.
+"""Measurements of mean power, one a line of a CSV file (docs/energy-measuring.md).
 
 Kernels side by side are joined by "+", with their units: "mmul+bfs", "4+2".  No kernel and 0 units: the GPU was idle.
 """
@@ -17,9 +17,7 @@ from analysis.model.energy import MAX_UNITS, STRONGEST
 from gpurt.errors import Problem, TasksetError
 from gpurt.files import read_whole
 
-#: The columns of a file that `gpurt measure energy` writes.  Fitting needs kernel, units and power_uw.
-MEASURED_COLUMNS = ("gpu", "clock", "kernel", "units", "sensor", "runs", "time_ns", "energy_uj", "power_uw", "error_uw",
-           "updates")  # fmt: skip
+#: The columns without which nothing is fitted.  Others that are read: gpu, clock, sensor and error_uw.
 NEEDED = ("kernel", "units", "power_uw")
 MAX_MEASURED_BYTES = 64 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")

@@ -10,11 +10,9 @@ import click
 
 from analysis import taskset
 from analysis.taskset import assumed
-from gpurt.errors import UsageError
 from gpurt.types import DocumentView
 from pycontrol.act.giving import Given, give
-from pycontrol.act.plan.admit import admit
-from pycontrol.commands.options import FILE, JSON, Output, command
+from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.observe.fit import fit
 from pycontrol.output import render
 
@@ -24,41 +22,24 @@ from pycontrol.output import render
 Examples:
   gpurt apply set.toml
   gpurt apply set.toml --ignore-missing        when the machine starts, before the programs do
-  gpurt apply set.toml --admit task.toml -o set.toml
 
 \b
-With --admit, TASK is a file with one [[task]],
-as for gpurt plan partitions.  It gets a place beside the tasks of FILE if all of
-them keep their guarantees on this host as it is: no partition changes its size.  Then OUT gets FILE with the task, and
-processes get their priorities.  Start the task's program before or after that.
-
-\b
-Exit codes: 0 every real-time GPU task was found and set, with --admit: the task is admitted; 1 it is not, or some
-were not running, or nothing was set: the taskset is not schedulable, or the host is not what the file says (the table
-of objections in docs/output.md); 2 wrong usage; 3 a file is wrong, or has slices that nvgpu does not take;
-4 no host; 5 not permitted."""
+Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or nothing was set: the taskset is
+not schedulable, or the host is not what the file says (the table of objections in docs/output.md); 2 wrong usage;
+3 the file is wrong, or has slices that nvgpu does not take; 4 no host; 5 not permitted."""
 )
 @FILE
 @click.option("--force", is_flag=True,
               help="Also if it is not proved that every deadline holds on this host.")  # fmt: skip
 @click.option("--ignore-missing", is_flag=True, help="Tasks that are not running are no failure.")
-@click.option("--admit", "task", type=click.Path(path_type=Path), metavar="TASK",
-              help="Admit one more task to what runs; goes with -o.")  # fmt: skip
-@click.option("-o", "--output", type=Output(), metavar="OUT",
-              help="With --admit: write the taskset file with the task there, which may be FILE.")  # fmt: skip
 @JSON
 @click.pass_obj
-def apply_command(
-    device: str | None, file: Path, force: bool, ignore_missing: bool, task: Path | None, output: Path | None,
-    as_json: bool,
-) -> int:  # fmt: skip
+def apply_command(device: str | None, file: Path, force: bool, ignore_missing: bool, as_json: bool) -> int:
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name.
 
     On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.  Tasks and
     workers join their group, and stay there until they end.  Its priority is the highest of its members'.
     """
-    if task or output:
-        return _admit(device, file, task, output, force or ignore_missing, as_json)
     loaded = taskset.load(file)
     given = give(device, loaded, force)
     if not given.done:
@@ -79,16 +60,6 @@ def apply_command(
     }  # fmt: skip
     _emit(file, given, data, fit.lines(given.objections), "\n".join(lines), as_json)
     return 1 if given.missing(users) and not ignore_missing else 0
-
-
-def _admit(
-    device: str | None, file: Path, task: Path | None, output: Path | None, others: bool, as_json: bool
-) -> int:  # fmt: skip
-    if not task or not output:
-        raise UsageError("--admit and -o go together: the next admission has to know of this one")
-    if others:
-        raise UsageError("--admit goes without --force and --ignore-missing")
-    return admit(device, file, task, output, as_json)
 
 
 def _refuse(file: Path, given: Given, as_json: bool) -> int:

@@ -41,13 +41,14 @@ def demo_command(
     """Run the published case study under every policy and compare."""
     click.get_current_context().with_resource(raised_signals())  # so that its host and its folders are removed
     options = study.StudyOptions(own_device, duration / 1e9, policies, out, seed=seed)
-    if not as_json:
-        study.run_study(options)
-        return 0
-    results = study.demonstrate(options, study.progress_console())
-    whole = {"file": study.case_study(), **results.data(), "files": study.draw_study(results, options)}
-    whole["notes"].append(study.claim(results))
-    render.emit(whole, as_json, "")
+    results = study.demonstrate(options)
+    files = study.draw_study(results, options)
+    notes = [*results.notes, study.claim(results)]
+    render.note(*notes, as_json=as_json)
+    whole = {"file": study.case_study(), **results.data(), "notes": notes, "files": files}
+    render.emit(whole, as_json, study.text_of(results, files))
     if results.ended:
         raise results.ended
-    return RuntimeFailure.exit_code if results.unsound else 0
+    if results.unsound:
+        raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
+    return 0

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from analysis.traces import trace
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
-from pycontrol.act.run.first_file import look_at_process, served_by_process, text_of
+from pycontrol.act.run.first_file import look_at_process, text_of
 from pycontrol.commands.options import GPU, JSON, Output, Pid, command
 from pycontrol.link.control import connect
 from pycontrol.output import render
@@ -25,22 +23,18 @@ from pycontrol.output import render
 Examples:
   gpurt init -o robot.toml            from the host's clients
   gpurt init --pid 1234 --pid 1240    from these processes; a host need not run
-  gpurt init --trace run.json -o robot.toml    and from what they told of their jobs, of `gpurt trace record`
 
 \b
 Exit codes: 0 done; 2 wrong usage, or the file is there already; 3 a file is
 wrong or cannot be written; 4 no host, or one without clients; 5 no such process."""
 )
 @click.option("--pid", "pids", multiple=True, type=Pid(1), help="A process to make a task of; may be repeated.")
-@click.option("--trace", "recorded", type=click.Path(path_type=Path), metavar="RUN",
-              help="A trace of these processes: which of them serve jobs of several tasks on one thread.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the file here instead of to stdout.")
 @GPU
 @JSON
 @click.pass_obj
 def init_command(
-    device: str | None, pids: tuple[int, ...], recorded: Path | None, output: Path | None, gpu: int | None,
-    as_json: bool,
+    device: str | None, pids: tuple[int, ...], output: Path | None, gpu: int | None, as_json: bool
 ) -> int:  # fmt: skip
     """Write a first taskset file from running processes.
 
@@ -51,8 +45,6 @@ def init_command(
         raise UsageError(f"{visible(output)}: is there already; name another file with -o")
     if output:
         check_writable(output)
-    run = trace.load_trace(recorded) if recorded else None
-    serving, beside = (served_by_process(run), served_by_process(run, at_once=True)) if run else ({}, {})
     clients, policy, latency, notes = [], None, [], []
     try:
         with connect(device) as control:
@@ -68,11 +60,7 @@ def init_command(
     found = [look_at_process(pid, clients) for pid in wanted]
     if missing := [pid for pid, one in zip(wanted, found, strict=True) if one is None and pid in pids]:
         raise RefusedError(f"no process with pid {missing[0]}; nothing was written")
-    processes = [
-        replace(one, serves=serving.get(one.pid, ()), beside=beside.get(one.pid, ())) for one in found if one
-    ]
-    notes += [f"process {one.pid} told of jobs of {' and '.join(map(visible, one.serves))}, one at a time: one thread "
-              "serves them, so the file has a [[thread]]" for one in processes if len(one.serves) > 1]  # fmt: skip
+    processes = [one for one in found if one]
     if not processes:
         raise DeviceError("the host has no client: start the programs, or name processes with --pid")
     text = text_of(processes, policy, [one for one in latency if one.count])

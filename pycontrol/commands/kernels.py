@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,17 @@ import click
 from analysis.rtgpu import fit
 from analysis.rtgpu.observed import Case, How, Observed, PartitionSizes, cases
 from gpurt.errors import FileError, UsageError
-from gpurt.files import make_folder
+from gpurt.files import make_folder, unwritable
 from gpurt.text import filename
 from gpurt.types import Document
 from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Given, GivenPath, Time, command, keyed_option
-from pycontrol.machine.power.record import Lines
 from pycontrol.measure.kernels import Offer, ask_program, measure
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
-#: The columns of a file of times, as --from and `gpurt measure powers --times` read them.
-TIMES_COLUMNS = ("units", "time")
+#: The first line of a file of times, as --from and `gpurt measure powers --times` read it.
+TIMES_HEAD = "units,time"
 #: The longest that a measurement may take, s.
 MEASUREMENT_LIMIT_S = 120.0
 
@@ -138,14 +138,33 @@ def _measured(
             times = measure(program, case, runs, MEASUREMENT_LIMIT_S)
             found.add(case, times)
             for time in times if case.how is How.ALONE and case.kernel in lines else ():
-                lines[case.kernel].add({"units": case.units, "time": f"{time}ns"})
+                _write(lines[case.kernel], f"{case.units},{time}ns")
             bar.update(1)
     return found
 
 
-def _opened(path: Path, stack: contextlib.ExitStack) -> Lines:
+def _opened(path: Path, stack: contextlib.ExitStack) -> FileIO:
+    """A file of times; one that is there is continued.  Raises FileError."""
     make_folder(path.parent)
-    return stack.enter_context(contextlib.closing(Lines(path, TIMES_COLUMNS)))
+    try:
+        file = open(path, "ab", buffering=0)  # noqa: SIM115 - the stack closes it
+        new = not file.tell()
+    except OSError as error:
+        raise unwritable(path, error) from None
+    stack.enter_context(file)
+    if new:
+        _write(file, TIMES_HEAD)
+    else:
+        fit.read_rows(path)  # refuses a file of something else
+    return file
+
+
+def _write(file: FileIO, line: str) -> None:
+    """A line is written when it is known, so that nothing that ends a measurement costs one.  Raises FileError."""
+    try:
+        file.write(f"{line}\n".encode())
+    except OSError as error:
+        raise unwritable(Path(str(file.name)), error) from None
 
 
 def _notes(found: Observed, names: Sequence[str], bound: dict[str, bool | None], pairs: int) -> list[str]:

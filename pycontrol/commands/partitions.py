@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,26 +44,27 @@ from pycontrol.output.render import bound, room
 
 #: As analysis.partition.mechanism has them (a test compares).
 MECHANISMS = ("cu-mask", "mps", "mps-static", "tpc", "vgpu", "green-context", "mig")
+#: What may happen to the other tasks' partitions if one more task gets a place.
+CHANGES = ("keep", "grow", "move")
 MECHANISM = click.option("--mechanism", type=click.Choice(MECHANISMS),
                          help="What divides the GPU: it decides sizes, and OUT gets masks or percentages.")  # fmt: skip
 GPU_OF_MECHANISM = click.option("--gpu", type=click.IntRange(0, 255), metavar="NUMBER",
                                 help="The GPU that cu-mask, green-context or mig read sizes from.  "
                                      "[default: 0; cu-mask: the only one]")  # fmt: skip
-EXPLAIN = click.option("--explain", is_flag=True, help="Say how the partitions came about.")
 
 
 @command(
     computes=True,
     epilog="""\b
 Examples:
-  gpurt plan partitions examples/partitions.toml --explain
+  gpurt plan partitions examples/partitions.toml
   gpurt plan partitions set.toml --sizes 8:8 --max-partitions 7 -o planned.toml
   gpurt plan partitions set.toml --variant exact
-  gpurt plan partitions planned.toml task.toml --move -o more.toml
+  gpurt plan partitions planned.toml task.toml --others move -o more.toml
 
 \b
 TASK is a file with one [[task]] as in a taskset file, and nothing else.  It gets a place among the file's partitions,
-so that no other task loses its guarantee; --inside, --max-partitions, --gpu-only and -o go with it.
+so that no other task loses its guarantee; --others, --inside, --max-partitions, --gpu-only and -o go with it.
 
 \b
 Exit codes: 0 everything fits, or the task is admitted; 1 it does not; 2 wrong usage; 3 a file is wrong; 4 the
@@ -72,7 +72,9 @@ mechanism's GPU is not there.""",
 )
 @FILE
 @click.argument("task", type=click.Path(path_type=Path), required=False)
-@click.option("--move", is_flag=True, help="With TASK, if nothing else works: divide the GPU anew; other tasks move.")
+@click.option("--others", type=click.Choice(CHANGES), metavar="keep|grow|move",
+              help="With TASK: partitions keep their sizes, as programs that run need it; one may grow; or, if nothing "
+                   "else works, the GPU is divided anew.  [default: grow]")  # fmt: skip
 @click.option("--variant", type=click.Choice(VARIANTS), default="best", show_default=True,
               help="Which heuristic, all, or the optimum, of up to 16 tasks.")  # fmt: skip
 @click.option("--order", type=click.Choice(("dec", "inc")),
@@ -84,11 +86,10 @@ mechanism's GPU is not there.""",
 @GPU_OF_MECHANISM
 @MOST
 @GPU_ONLY
-@EXPLAIN
 @OUT
 @JSON
 def partitions_command(
-    file: Path, task: Path | None, move: bool, explain: bool, output: Path | None, as_json: bool, **wanted: Any
+    file: Path, task: Path | None, others: str | None, output: Path | None, as_json: bool, **wanted: Any
 ) -> int:
     """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline.
 
@@ -96,11 +97,12 @@ def partitions_command(
     """
     wish = Wish(**wanted)
     if task:
-        if explain or wish != Wish(wish.inside, "best", None, None, None, None, None, wish.most, wish.gpu_only):
-            raise UsageError("with TASK: only --move, --inside, --max-partitions, --gpu-only and -o")
-        return _add(file, task, move, wish, output, as_json)
-    if move:
-        raise UsageError("--move goes with TASK")
+        if wish != Wish(inside=wish.inside, most=wish.most, gpu_only=wish.gpu_only):
+            raise UsageError("with TASK: only --others, --inside, --max-partitions, --gpu-only and -o")
+        with files.held_alone(file):  # OUT may be FILE, and the next admission has to know of this one
+            return _add(file, task, others or "grow", wish, output, as_json)
+    if others:
+        raise UsageError("--others goes with TASK")
     loaded, text_of_file = analysable_text(file)
     if output:
         check_output(loaded, wish.units, output)
@@ -109,15 +111,12 @@ def partitions_command(
     data: Document = {
         "file": file, "test": wish.inside, "fits": not why, "why": why or None, "variant": wish.variant,
         "order": wish.order, "compute_units": divided.given.units, "used_units": None, "partitions": [], "tasks": {},
-        "merges": [], "files": [], "notes": divided.notes,
+        "files": [], "notes": divided.notes,
     }  # fmt: skip
     text = [f"DOES NOT FIT: {why}" if why else ""]
     if not isinstance(found, Infeasible):
         data |= _data(found, divided.shared, divided.result)
         text = [_headline(found, why, divided.shared), *_tables(found, data)]
-        if explain:
-            data["merges"] = [_step(step, divided.given) for step in found.steps]
-            text += ["", *_told(data["merges"], found)]
         if output and not why:
             text += _written(output, made(loaded, text_of_file, found, divided.parts), wish.gpu_only, data)
     render.note(*data["notes"], as_json=as_json)
@@ -125,7 +124,7 @@ def partitions_command(
     return 0 if data["fits"] else 1
 
 
-def _add(file: Path, task: Path, move: bool, wish: Wish, output: Path | None, as_json: bool) -> int:
+def _add(file: Path, task: Path, others: str, wish: Wish, output: Path | None, as_json: bool) -> int:
     """Prints the place of one more task among the file's partitions, and writes it.  Returns the exit code."""
     inside, gpu_only = wish.inside, wish.gpu_only
     check_inside(inside, gpu_only)
@@ -139,11 +138,13 @@ def _add(file: Path, task: Path, move: bool, wish: Wish, output: Path | None, as
     given = division_workload(taskset, inside, None, None, wish.most)
     index = next(at for at, item in enumerate(given.items) if item.name == name)
     lacking = unproved(given, "" if gpu_only or inside in COUPLED else plan.shared_cpus(taskset))
-    places = places_of_file(taskset, given, name)
+    places, changes = places_of_file(taskset, given, name), (others == "move", others != "keep")
     if inside in COUPLED:
-        answer = coupled.admit_coupled(taskset, given, places, index, move)
+        answer = coupled.admit_coupled(taskset, given, places, index, *changes)
+    elif lacking:
+        answer = Admission(tuple(places), None, (lacking,))
     else:
-        answer = Admission(tuple(places), None, (lacking,)) if lacking else place_for(given, places, index, move)
+        answer = place_for(given, places, index, *changes)
     if answer.how is How.MOVED and (homeless := plan.homeless(taskset)):
         answer = Admission(tuple(places), None, (*answer.tried, f"{How.MOVED.value}: {homeless}"))
     notes = list(plan.conditions(taskset, inside))
@@ -214,22 +215,3 @@ def _tables(found: Allocation, told: Document) -> list[str]:
             rows.append((part["name"], str(part["compute_units"]), name, *times, room(task["deadline_ns"])))
     headers = ("partition", "units", "task", "takes ms", "conflict", "done within ms", "deadline ms")
     return [render.table(headers, rows)]
-
-
-def _step(step: Any, given: Any) -> Document:
-    def side(part: Any) -> Document:
-        return {"members": [given.items[index].name for index in part.tasks], "compute_units": part.size}
-
-    return {"merged": [side(step.one), side(step.other)], "into": side(step.merged)}
-
-
-def _told(merges: Sequence[Document], found: Allocation) -> list[str]:
-    if not merges:
-        return ["no merge was needed" if "-" in found.variant else f"{found.variant} merges nothing step by step"]
-    lines = ["merges, each of which saves units or, at the limit of partitions, makes one less:"]
-    for merge in merges:
-        one, other = (f"{{{', '.join(side['members'])}}}:{side['compute_units']}" for side in merge["merged"])
-        lines.append(f"  {one} + {other} -> {merge['into']['compute_units']}")
-    return lines
-
-

@@ -34,8 +34,9 @@ Examples:
   gpurt measure powers powers.csv --units 8 --times mmul=mmul.csv --copy-times mmul=2ms,1ms --margin 20 -o profiles.toml
 
 \b
-The file has the columns kernel, units and power_uw, and what else `gpurt measure energy -o` writes.  A line without a
-kernel is the idle GPU.  Lines with kernels side by side (mmul+bfs, 4+2) are not fitted, but compared with the fit.
+The file has the columns kernel, units and power_uw, and perhaps gpu, clock, sensor and error_uw
+(docs/energy-measuring.md).  A line without a kernel is the idle GPU.  Lines with kernels side by side (mmul+bfs, 4+2)
+are not fitted, but compared with the fit.
 
 \b
 -o writes profiles for a taskset file.  That needs each kernel's times, in files as `gpurt measure kernels -o` writes

@@ -16,11 +16,9 @@ from analysis.model.conflicts import under
 from analysis.rta.regions import switching
 from analysis.simulation.federated import Federated
 from analysis.simulation.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
-from analysis.traces.trace import Trace
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
-from pycontrol.act.plan import priced as energy_simulate
 from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, command, files_apart
 from pycontrol.observe import documents
 from pycontrol.observe.judge.chains import simulated_chains
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 READ = "chains: a sampled link takes the last job that had ended"
 #: The number of jobs that take about half a minute to simulate.
 MANY_JOBS = 10_000_000
-#: The most events of a run that is written as a trace, or priced.
+#: The most events of a run that is written as a trace.
 MOST_EVENTS = 1_000_000
 
 
@@ -46,7 +44,6 @@ MOST_EVENTS = 1_000_000
 Examples:
   gpurt simulate examples/case-study.toml --policy boosted --waiting busy
   gpurt simulate set.toml --runs 1 -o run.json && gpurt trace plot run.json
-  gpurt simulate examples/energy/example5.toml --policy segment --energy
 
 \b
 Exit codes: 0 no real-time task missed a deadline, and no chain exceeded its limit; 1 one did, there is no
@@ -68,22 +65,14 @@ task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
               help='Policy federated: copies are made in such chunks at most, such as "500us", not the file\'s.')
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run as a trace.")
-@click.option("--energy", is_flag=True,
-              help="Read the file of `gpurt plan energy`, and say what a run from its offsets costs.")
-@click.option("--kernel-units", "units", type=click.Choice(["whole", "opt"]), default="whole", show_default=True,
-              help="With --energy: kernels get all units, or m^opt of them.")
 @JSON
 def simulate_command(
     file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool,
-    chunk: int | None, seed: int, trace_path: Path | None, energy: bool, units: str, as_json: bool,
+    chunk: int | None, seed: int, trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     files_apart([trace_path], file)
-    costs = energy_simulate.Costs.asked(file, energy, units)
-    if costs:
-        loaded = costs.taskset
-    else:
-        loaded = (modelled(file) if policy == FEDERATED else analysable(file, workers=True)).taskset
+    loaded = (modelled(file) if policy == FEDERATED else analysable(file, workers=True)).taskset
     if trace_path:
         check_writable(trace_path)
     if not policy and len(loaded.policies) > 1:
@@ -92,13 +81,13 @@ def simulate_command(
     options = Options(policy or loaded.policies[0], mode, execution, sporadic, seed=seed,
                       job_cpu=loaded.platform.thread_cpu or 0)  # fmt: skip
     try:
-        subject = _subject(loaded, options, chunk, costs)
+        subject = _subject(loaded, options, chunk)
         render.note(*_takes_long(loaded, offsets), as_json=as_json)
         seen = _worst(subject, offsets)
         bounds, meant = subject.bounds(), in_mode(loaded, mode)
         chained = [simulated_chains(chain, seen.chains[chain.name], meant, bounds) for chain in loaded.chains]
-        if costs or trace_path:
-            _keep(subject.trace(MOST_EVENTS), costs, trace_path)
+        if trace_path:
+            subject.trace(MOST_EVENTS).save(trace_path)
     except SuspensionError as error:
         nothing: Document = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
         text = f"NOT SIMULATED under policy {options.policy}: {error}; --waiting busy simulates that"
@@ -106,7 +95,7 @@ def simulate_command(
         return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
-    remarks = [*subject.notes, *(costs.notes if costs else ()), *seen.full, *([READ] if chained else [])]
+    remarks = [*subject.notes, *seen.full, *([READ] if chained else [])]
     render.note(*remarks, as_json=as_json)
     table, data, code = _verdicts(loaded, seen, bounds)
     code = max(code, *(6 if one.unsound else int(one.exceeded) for one in chained), 0)
@@ -115,26 +104,23 @@ def simulate_command(
     whole = {
         "file": file, "policy": options.policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
         "chains": chains_data(chained), "files": [trace_path] if trace_path else [], "given": given, "notes": remarks,
-        **(costs.document() if costs else {}),
     }  # fmt: skip
     owned = [] if given is None else ["units: " + ", ".join(f"{name} {count}" for name, count in given.items())]
     shown = ["", chains_text(chained).rstrip("\n")] if chained else []
-    text = "\n".join([*owned, table, *shown, *([why] if why else []), *(["", costs.text()] if costs else [])])
+    text = "\n".join([*owned, table, *shown, *([why] if why else [])])
     render.emit(whole, as_json, text)
     return code
 
 
-def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
+def _subject(loaded: Taskset, options: Options, chunk: int | None) -> Subject:
     """The subject of the simulation, with the times under that policy.  Raises UsageError, SimulationError."""
     federated = options.policy == FEDERATED
-    if costs and federated:
-        raise UsageError("--energy: nothing prices policy federated")
     if chunk is not None and (not federated or chunk <= 0):
         raise UsageError("--chunk: a time above 0, with --policy federated")
     if federated:
         return Federated.of(loaded, options, chunk or 0)
     there = switching(under(loaded, options.policy, everywhere=True) or loaded)
-    return Shared(there, options, costs.offsets if costs else None)
+    return Shared(there, options)
 
 
 def _worst(subject: Subject, offsets: int) -> Simulation:
@@ -150,14 +136,6 @@ def _takes_long(taskset: Taskset, runs: int) -> list[str]:
     few = max(1, MANY_JOBS // max(10 * jobs, 1))
     long = runs * jobs > MANY_JOBS and few < runs
     return [f"{runs} runs of {jobs} jobs each take minutes; --runs {few} takes a {runs // few}th of that"] * long
-
-
-def _keep(trace: Trace, costs: energy_simulate.Costs | None, path: Path | None) -> None:
-    """Prices the first run, and writes it, if that is asked for.  Raises UsageError, FileError."""
-    if costs:
-        trace = costs.add(trace, default_horizon(costs.taskset))
-    if path:
-        trace.save(path)
 
 
 def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> tuple[str, Document, int]:

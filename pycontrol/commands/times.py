@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gpurt.errors import FileError, RuntimeFailure, UsageError
-from gpurt.files import check_writable, read_whole, regular, written
+from gpurt.files import check_writable, regular, written
 from gpurt.text import visible
 from gpurt.types import Document
 from pycontrol.act.run import preload
@@ -21,7 +21,7 @@ from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_refusal
 from pycontrol.measure.campaign import measure_program
 from pycontrol.measure.conditions import Condition, Here, about, choose, left_out
-from pycontrol.measure.entry import Account, entry, percent, replaceable, run_remarks
+from pycontrol.measure.entry import Account, entry, percent, run_remarks
 from pycontrol.measure.plan import PLACE, plan_runs
 from pycontrol.measure.run import ProfileOptions
 from pycontrol.measure.stop import Guard, Stop
@@ -32,9 +32,7 @@ from pycontrol.output import render
 from pycontrol.signals import INTERRUPTED
 
 STDERR = 2
-#: No entry is larger, bytes.
-MOST_ENTRY = 1 << 26
-CONDITIONS = ("quiet", "cold", "cpu", "gpu", "beside", "drop-caches")
+CONDITIONS = ("quiet", "cold", "cpu", "gpu", "beside")
 
 
 @command(
@@ -66,7 +64,6 @@ If a run fails after complete ones, or at such a signal, the entry of those that
 @click.option("--segments", "per_job", type=click.IntRange(1), metavar="N",
               help="GPU segments of each job, for a program that announces no jobs; 1 unless given.")  # fmt: skip
 @click.option("--task", metavar="NAME", help="Of a program that announces jobs of several tasks: which one.")
-@click.option("--timeout", type=Time(), metavar="TIME", help="A run that takes longer has failed.")
 @click.option("--duration", type=Time(), metavar="TIME", help="End each run after so long by SIGINT.")
 @click.option("--period", metavar="TIME", type=Time(),
               help="Period to write into the entry; from the releases that were seen unless given.")  # fmt: skip
@@ -76,7 +73,7 @@ If a run fails after complete ones, or at such a signal, the entry of those that
 def times_command(
     device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
     beside: str | None, margin: str, priority: int | None, auto: bool, per_job: int | None,
-    task: str | None, timeout: int | None, duration: int | None, period: int | None,
+    task: str | None, duration: int | None, period: int | None,
     output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a program many times, with inputs and conditions varied, and write its segments' observed times as a task.
@@ -84,17 +81,17 @@ def times_command(
     Observed times are no bound: docs/manual/measure-times.md.  The program's own stdout goes to stderr, unless all that
     is printed goes to a file (-o without --json).
     """
-    _check(command, inputs, timeout, duration, period)
+    _check(command, inputs, duration, period)
     share = read_margin(margin)
     if output:
-        _check_output(output, command)
+        _check_output(output)
     here = _here(device, priority, beside)
     conditions, without = choose(named, here)
     planned = plan_runs(runs, inputs, conditions)
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
     with Stop().installed() as stop, Guard() as guard:
         options = ProfileOptions(
-            command, device, theta, timeout, duration, _library(command[0]) if auto else "", priority or 0,
+            command, device, theta, duration, _library(command[0]) if auto else "", priority or 0,
             task, per_job, None if output and not as_json else STDERR, stop, guard,
         )  # fmt: skip
         with render.progress(len(planned), "measuring") as bar:
@@ -106,7 +103,7 @@ def times_command(
     found = seen_times(measured.results, share)
     text = entry(account, found) + "\n"
     if output:
-        _check_output(output, command)  # another command may have written it meanwhile
+        _check_output(output)  # another command may have written it meanwhile
         with written(output) as file:
             file.write(text.encode())
     notes = _notes(account, found)
@@ -119,33 +116,21 @@ def times_command(
     return code
 
 
-def _check_output(output: Path, command: Sequence[str]) -> None:
-    """Raises FileError if the entry cannot be written to that file, or would replace something else."""
+def _check_output(output: Path) -> None:
+    """Raises FileError if the entry cannot be written to that file, or would replace something."""
     check_writable(output)
-    if not regular(output) or not output.exists():
-        return
-    try:
-        fits = replaceable(read_whole(output, MOST_ENTRY, "an entry").decode(errors="replace"), command)
-    except FileError:
-        fits = False
-    if not fits:
-        raise FileError(
-            f"{visible(output)}: has something else than an entry of this command as it was written, which would be "
-            "lost; name another file with -o, or remove it"
-        )
+    if regular(output) and output.exists() and output.stat().st_size:
+        name = visible(output)
+        raise FileError(f"{name}: has something, which would be lost; name another file with -o, or remove it")
 
 
-def _check(
-    command: Sequence[str], inputs: Sequence[str], timeout: int | None, duration: int | None, period: int | None
-) -> None:  # fmt: skip
+def _check(command: Sequence[str], inputs: Sequence[str], duration: int | None, period: int | None) -> None:
     """Raises UsageError if the options make no sense together."""
     if inputs and not any(PLACE in word for word in command):
         raise UsageError(f"--input needs a {PLACE} in the command, where the input goes")
-    for option, time in (("--timeout", timeout), ("--duration", duration), ("--period", period)):
+    for option, time in (("--duration", duration), ("--period", period)):
         if time == 0:
             raise UsageError(f"{option}: a time of 0 makes no sense")
-    if timeout and duration and timeout <= duration:
-        raise UsageError("--timeout is longer than --duration, which ends each run in good order")
 
 
 def _here(device: str | None, priority: int | None, beside: str | None) -> Here:

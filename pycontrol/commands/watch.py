@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import logging
-import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from logging.handlers import SysLogHandler
 from pathlib import Path
 
 import click
@@ -43,21 +40,19 @@ Examples:
   gpurt watch robot.toml
   gpurt watch robot.toml --until 600s --json >> findings.jsonl
   gpurt watch robot.toml --until finding && echo never reached
-  gpurt watch robot.toml --syslog
+  gpurt watch robot.toml | logger -t gpurt          the system's log; systemd does so by itself
   gpurt watch --metrics
   gpurt watch robot.toml --metrics --listen 127.0.0.1:9100
 
 \b
 Ctrl-C, SIGTERM and SIGHUP end it.  Exit codes: 0 nothing was found, and jobs of every real-time task were seen;
-1 otherwise, or the test of --test has no bound of one; 2 wrong usage; 3 the file is wrong; 4 no host, or it has gone;
-6 there is no syslog.  With --metrics: 0 ended so; 6 the address is taken, or prometheus-client is missing
+1 otherwise, or the test of --test has no bound of one; 2 wrong usage; 3 the file is wrong; 4 no host, or it has gone.
+With --metrics: 0 ended so; 6 the address is taken, or prometheus-client is missing
 (pip install 'gpurt[metrics]').""",
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="FILE")
 @TEST
 @click.option("--until", "until", metavar="WHEN", help='End after this time, such as 10s, or at the first "finding".')
-@click.option("--syslog", "log", is_flag=False, flag_value="/dev/log", metavar="[SOCKET]",
-              help="Tell the system's log (journald) of findings, too.")  # fmt: skip
 @click.option("--metrics", is_flag=True, help="Serve counters and histograms to Prometheus; FILE may be left out.")
 @click.option(
     "--listen",
@@ -73,8 +68,8 @@ Ctrl-C, SIGTERM and SIGHUP end it.  Exit codes: 0 nothing was found, and jobs of
 @JSON
 @click.pass_obj
 def watch_command(
-    device: str | None, file: Path | None, name: str | None, until: str | None, log: str | None, metrics: bool,
-    listen: str, names: str, most: int, as_json: bool,
+    device: str | None, file: Path | None, name: str | None, until: str | None, metrics: bool, listen: str,
+    names: str, most: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Watch a running system against its analysis, and tell within a period what does not hold.
 
@@ -91,7 +86,7 @@ def watch_command(
         serving.serve(device, listen, analysable(file, workers=True) if file else None, name, names, most)
         return 0
     assert file
-    return _watch(device, file, name, until, log, as_json)
+    return _watch(device, file, name, until, as_json)
 
 
 def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
@@ -99,7 +94,7 @@ def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
     context = click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if given and metrics and option.name in ("until", "log", "as_json"):
+        if given and metrics and option.name in ("until", "as_json"):
             raise UsageError(f"{option.opts[0]} does not go with --metrics")
         if given and not metrics and option.name in ("listen", "names", "most"):
             raise UsageError(f"{option.opts[0]} goes with --metrics")
@@ -109,19 +104,18 @@ def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
         raise UsageError("--test goes with a taskset file")
 
 
-def _watch(device: str | None, file: Path, name: str | None, until: str | None, log: str | None, as_json: bool) -> int:
+def _watch(device: str | None, file: Path, name: str | None, until: str | None, as_json: bool) -> int:
     """Watches until it is ended; the exit code."""
     seconds = None if until in (None, "finding") else time_of(until, "--until")
     loaded = analysable(file, workers=True)
     chosen = covering_test(loaded.taskset, name)
     bounds = bounds_by_task(chosen.test, loaded.taskset)
-    log_to = _syslog(log)
     with connect(device) as control, connect(device) as asks, asked() as stop:
         host = fit.ask(asks, loaded)
         objections = lasting(fit.objections(loaded, host))
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=EVENT_PATIENCE_NS,
                       gpus=len(host.gpus))  # fmt: skip
-        watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
+        watcher, teller = Watcher(control, asks, judge), Teller(as_json)
         wrong = mismatch(judge, objections, chosen.why if name else "")
         lacking = unbounded_tasks(task_lines(judge, {}), chosen.test) if chosen.test else ""
         remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking]), *fit.lines(objections)]
@@ -143,34 +137,11 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
         return teller.end(judge, watcher.events, lacking if name else "")
 
 
-class _Quiet(SysLogHandler):
-    """A log that has gone does not disturb the watch."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Does nothing: the next line is sent to the log anew."""
-
-
-def _syslog(address: str | None) -> logging.Logger | None:
-    if address is None:
-        return None
-    logger = logging.Logger("gpurt")
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as trial:  # the handler would say nothing
-            trial.connect(address)
-    except OSError as error:
-        raise RuntimeFailure(f"--syslog: {address}: {error.strerror or error}; is a system log running?") from None
-    handler = _Quiet(address, SysLogHandler.LOG_DAEMON)
-    handler.ident = "gpurt: "
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    logger.addHandler(handler)
-    return logger
-
-
 class Teller:
-    """Prints findings, or JSON documents, and writes them to the system's log."""
+    """Prints findings, or JSON documents."""
 
-    def __init__(self, as_json: bool, log: logging.Logger | None) -> None:
-        self.as_json, self.log = as_json, log
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
         self.counts: Counter[What] = Counter()
         self._next: dict[tuple[What, str], float] = {}
         self._held: Counter[tuple[What, str]] = Counter()
@@ -202,9 +173,6 @@ class Teller:
     def _say(self, finding: Finding, more: int) -> None:
         also = f" ({more} more like it before)" if more else ""
         line = f"{finding.what.sort.value}: {finding.what.value}: {finding.line()}{also}"
-        if self.log:
-            level = logging.ERROR if finding.what.sort.value == "promise" else logging.WARNING
-            self.log.log(level, "%s", line)
         if self.as_json:
             render.emit_line({"event": "finding", **documents.finding(finding), "more": more})
         else:

@@ -2,7 +2,7 @@
 """Time slices and interleave levels of several processes on a Tegra at once: all are set, or none.
 
 The driver's behaviour was read in nvgpu of L4T r35.1, r35.6, r36.2 and r36.4 (os/linux/sched.c, common/fifo/tsg.c).
-Nothing here has run on hardware; `gpurt measure board --tegra` says what a board has.
+Nothing here has run on hardware.
 
 - A call that changes a TSG stores the new value first and then reloads the runlist.  If the reload fails, the call
   fails and the value stays.  So the TSG of a call that failed is put back too.

@@ -15,8 +15,8 @@ from analysis.partition.instances import InstanceProfile, plainest
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from gpurt.types import CData
-from pycontrol.machine.power.nvml import EXTRA, nvml_text
 
+EXTRA = "pip install 'gpurt[nvml]'"
 #: The most placements, slices or SMs that a GPU can have: a larger answer is invalid.
 MAX_COUNT_OF_MIG = 4096
 
@@ -45,7 +45,7 @@ def _read(library: ModuleType, number: int) -> tuple[str, tuple[InstanceProfile,
     if number >= count:
         raise DeviceError(f"NVML has no GPU {number}, it has {count}")
     handle = library.nvmlDeviceGetHandleByIndex(number)
-    name = visible(nvml_text(library.nvmlDeviceGetName(handle)))
+    name = visible(_text(library.nvmlDeviceGetName(handle)))
     found = []
     for kind in range(library.NVML_GPU_INSTANCE_PROFILE_COUNT):
         try:
@@ -56,6 +56,11 @@ def _read(library: ModuleType, number: int) -> tuple[str, tuple[InstanceProfile,
     if not found:
         raise DeviceError(f"GPU {number} ({name}) has no MIG: it has no profile of an instance")
     return name, plainest(found)
+
+
+def _text(raw: str | bytes) -> str:
+    """A text of NVML, which older nvidia-ml-py leaves as bytes."""
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
 
 
 def _profile(library: ModuleType, handle: CData, info: CData) -> InstanceProfile:

@@ -18,8 +18,6 @@ from pycontrol.link.control import GpuStatus
 from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
 from pycontrol.measure.stop import Stop
 
-#: Writing 1 to it drops the page cache of the whole machine.
-DROP = Path("/proc/sys/vm/drop_caches")
 CACHES = Path("/sys/devices/system/cpu")
 #: Size of the last-level cache where the machine does not say it, and the most that a buffer to evict it has, bytes.
 UNKNOWN_CACHE, MOST_BUFFER = 32 << 20, 1 << 30
@@ -35,7 +33,6 @@ class Condition(str, Enum):
     CPU = "cpu"
     GPU = "gpu"
     BESIDE = "beside"
-    DROP_CACHES = "drop-caches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +78,6 @@ def lacks(condition: Condition, here: Here) -> str:
             return "under policy timesliced the co-runner's slices would count as the program's own time"
     if condition is Condition.BESIDE and not here.beside:
         return "no co-runner is named with --beside"
-    if condition is Condition.DROP_CACHES and not os.access(DROP, os.W_OK):
-        return f"{DROP} is not writable: it needs root"
     return ""
 
 
@@ -90,8 +85,8 @@ def choose(named: Sequence[str], here: Here) -> tuple[list[Condition], dict[Cond
     """The conditions to measure under, and why the others are left out.
 
     Args:
-        named: what the user named.  If that is empty: all that can be made, except drop-caches, and `gpu` only for
-            programs with a priority.  A best-effort program would share the GPU with the co-runner.
+        named: what the user named.  If that is empty: all that can be made, and `gpu` only for programs with a
+            priority.  A best-effort program would share the GPU with the co-runner.
         here: what is there.
 
     Raises:
@@ -113,8 +108,6 @@ def _unasked(condition: Condition, here: Here) -> str:
     """Why a condition is made only if the user names it; empty if always."""
     if condition is Condition.GPU and here.priority is None:
         return "best-effort segments share the GPU with a co-runner: give --priority, or name the condition"
-    if condition is Condition.DROP_CACHES:
-        return "it slows down the whole machine: only where it is named"
     return ""
 
 
@@ -136,8 +129,6 @@ def about(condition: Condition, here: Here) -> str:
                        f"that copies memory, {size} together",
         Condition.GPU: "beside each run: a best-effort client that always has work on the GPU",
         Condition.BESIDE: f"beside each run: {visible(' '.join(here.beside))}",
-        Condition.DROP_CACHES: "before each run: the page cache of the whole machine was dropped, and each CPU wrote "
-                               f"{size} twice",
     }[condition]  # fmt: skip
 
 
@@ -161,18 +152,11 @@ def chill(condition: Condition, command: Sequence[str], stop: Stop | None = None
     """Before a run: makes caches cold, if the condition says so.
 
     Raises:
-        RefusedError: the kernel does not drop the page cache.
         KeyboardInterrupt: the user wants the end.
     """
-    if condition is Condition.DROP_CACHES:
-        try:
-            DROP.write_text("1\n", encoding="ascii")
-        except OSError as error:
-            raise RefusedError(f"{DROP}: {error.strerror}") from None
     if condition is Condition.COLD:
         for path in files(command):
             _forget(path)
-    if condition in (Condition.COLD, Condition.DROP_CACHES):
         evict(buffer_size(), stop or Stop())
 
 

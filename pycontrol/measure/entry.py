@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +24,6 @@ from pycontrol.measure.summary import MeasuredTime, chances, reduced
 ENTRY_MARK = "Measured by gpurt measure times: "
 #: From which share of its GPU work on a thread sleeps for it, and up to which it spins.
 SLEPT, SPUN = 0.9, 0.5
-#: The lines that it has after its comments.
-LINE = re.compile(
-    r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = \"\?\"  # not measured|priority = (\d+|\"\?\"  # not measured)"
-    r"|process = \"[^\"]*\"  # .*"
-    r"|clocks = \{ [^}]* \}"
-    r"|waiting = \"(busy|suspend|\?)\"  # .*"
-    r"|period = \"[^\"]*\"  # (not measured|as --period says|the least distance).*|segments = \[|  \{.*|\]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,24 +145,6 @@ def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
 
 def _command(words: Sequence[str]) -> str:
     return f"Command: {' '.join(words)}"
-
-
-def replaceable(text: str, command: Sequence[str]) -> bool:
-    """Whether a file's content is such an entry of that command, or nothing, so that a new one may take its place.
-
-    An entry in which somebody has put the task's own CPU, priority or deadline is more than that.
-    """
-    lines = text.split("\n")
-    wanted = f"# {ENTRY_MARK}", f"# {visible(_command(command))}"
-    if not text.strip():
-        return True
-    return lines[0].startswith(wanted[0]) and lines[1:2] == [wanted[1]] and _unedited(lines)
-
-
-def _unedited(lines: Sequence[str]) -> bool:
-    """Whether each line is one that `entry` writes, and there is one task."""
-    said = [line for line in lines if not line.startswith("#")]
-    return all(LINE.fullmatch(line) for line in said) and said.count("[[task]]") == 1
 
 
 def run_remarks(account: Account) -> list[str]:

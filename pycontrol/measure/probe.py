@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finds out what a patched driver really does: `gpurt measure board --driver`, the trial before a board is believed.
+"""Finds out what a patched driver really does: `gpurt measure board`, the trial before a board is believed.
 
 Every check is a process of its own with a time limit, so one that hangs says so and the others still run.  Such a
 process owns the GPU for seconds at most, and loses it when it is killed.  Nothing here has run on hardware.
@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from gpurt._gpurt import ffi, lib
@@ -26,7 +25,6 @@ from gpurt.segments import explain
 from pycontrol.ending import later
 from pycontrol.link import patched
 from pycontrol.link.control import Control, GpuStatus, connect, update_times
-from pycontrol.machine.sleep import SleepPlan, sleep
 from pycontrol.observe.doctor import Diagnosis, Status
 from pycontrol.readable import readable
 
@@ -43,9 +41,6 @@ DRAIN = 0.5
 BESIDE = 3.0
 #: A print after this time was not yet on its way before, ns.
 AT_ONCE_NS = 5_000_000
-#: How long the machine sleeps, and how long the driver then may take until it switches again, s.
-ASLEEP = 20
-WAKING = 10.0
 #: How long a process that was killed may take to end, s.  One that waits for the driver cannot be killed.
 KILL_PATIENCE_S = 5.0
 MODULES = Path("/sys/module")
@@ -395,47 +390,6 @@ def _foreign(probed: Target) -> Diagnosis:
     return Diagnosis("programs that come and go beside the owner", Status.OK, text)
 
 
-def _state(probed: Target) -> dict[str, object]:
-    """What must be the same after a suspend as before."""
-    now = _now(probed)
-    known = [(one.gpu, one.device, one.condition, one.reason) for one in patched.read_patched()]
-    return {"tier": now.tier, "policy": now.policy, "owner": now.runner_pid, "what is patched": known}
-
-
-def _changed(probed: Target, before: dict[str, object]) -> str:
-    """What is not as it was, once the driver has had time to wake up; empty if all is."""
-    end = time.monotonic() + WAKING
-    while (after := _state(probed)) != before and time.monotonic() < end:
-        time.sleep(0.1)
-    return "; ".join(f"{name}: {before[name]}, and now {after[name]}" for name in before if before[name] != after[name])
-
-
-def _suspend(probed: Target, plan: SleepPlan) -> Diagnosis:
-    """Whether suspend and resume leave a program off that is off, and the driver as it was."""
-    with _loaded(probed) as program:
-        with _owning(probed):
-            _drain(program)
-            before, faults = _state(probed), _now(probed).faults
-            slept = sleep(plan, ASLEEP)
-            if _progress(program, BESIDE):
-                return Diagnosis(SUSPEND, Status.FAIL, "the program executed work that was off before", LOOK_INTO_LOG)
-            if (early := _code(program)) is not None:
-                return Diagnosis(SUSPEND, Status.FAIL, f"the program that was off ended with {early}", LOOK_INTO_LOG)
-            if changed := _changed(probed, before):
-                return Diagnosis(SUSPEND, Status.FAIL, changed, LOOK_INTO_LOG)
-            faults = _now(probed).faults - faults
-        if not _progress(program, 20):
-            text = "the program did not go on when the GPU was everybody's"
-            return Diagnosis(SUSPEND, Status.FAIL, text, LOOK_INTO_LOG)
-    text = f"{plan.title}, {slept:.0f} s: what was off stayed off, and went on afterwards; {faults} updates failed"
-    if plan.stage:
-        text, cure = f"rehearsed as far as {plan.stage}: {text}", "write none into /sys/power/pm_test"
-        return Diagnosis(SUSPEND, Status.WARN, text, cure)
-    if slept < 1:
-        return Diagnosis(SUSPEND, Status.WARN, f"hardly slept: {text}", "/sys/power/pm_wakeup_irq says what woke it")
-    return Diagnosis(SUSPEND, Status.OK, text)
-
-
 BASIC = [
     Check("driver", 10, _port), Check("real-time priority", 10, _real_time), Check("preemption", 10, _preemption),
     Check("updates", 60, _updates), Check("first update after 3 s of idleness", 20, _idle),
@@ -448,20 +402,19 @@ WITH_LOAD = [
     Check("a program that is killed while it is off", 60, _killed),
     Check("programs that come and go beside the owner", 30, _foreign),
 ]
-SUSPEND = "suspend and resume"
 #: The checks that the probe cannot do for the user, and how the user does them.
 BY_HAND = {
     "TSG ids from 64 (defect 4)": "run the probe again with 70 idle GPU programs beside it",
     "spinning tasks (defect 12)": "run the taskset, and look for `timeout` and `recover` in dmesg",
     "many contexts that start at once (defect 13)": "start your programs while one owns the GPU; stagger what fails",
-    SUSPEND: "name --suspend, with --load: the machine then sleeps for 20 s, and its clock wakes it",
+    "suspend and resume": "rtcwake -m mem -s 20 while a program is off: it has to stay off, and to go on afterwards",
     "sleep of an idle GPU (RTD3, GC6, Thor's rail gating)": "leave it idle until it sleeps; the probe again afterwards",
     "a reset, and memory pressure, while a program is off": "only on a machine that may crash",
 }
 
 
-def probe_all(probed: Target, plan: SleepPlan | None = None) -> Iterator[Diagnosis]:
-    """All checks; those that need a program, or a person, say so.  With a plan the machine sleeps, last of all."""
+def probe_all(probed: Target) -> Iterator[Diagnosis]:
+    """All checks; those that need a program, or a person, say so."""
     yield from run_probe(BASIC, probed)
     if probed.load:
         yield from run_probe(WITH_LOAD, probed)
@@ -469,7 +422,4 @@ def probe_all(probed: Target, plan: SleepPlan | None = None) -> Iterator[Diagnos
         for check in WITH_LOAD:
             yield Diagnosis(check.name, Status.WARN, "not tried", "name a program with --load")
     for name, cure in BY_HAND.items():
-        if plan is None or name != SUSPEND:
-            yield Diagnosis(name, Status.WARN, "not tried", cure)
-    if plan:
-        yield from run_probe([Check(SUSPEND, 120, partial(_suspend, plan=plan))], probed)
+        yield Diagnosis(name, Status.WARN, "not tried", cure)

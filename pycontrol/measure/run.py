@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gpurt.enums import Cause, EventKind
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
-from gpurt.units import UNITS, format_time
+from gpurt.units import UNITS
 from pycontrol.link.control import EventRecord
 from pycontrol.link.events import Listener
 from pycontrol.link.sleep import Sleep
@@ -35,7 +35,7 @@ class ProfileOptions:
 
     ``device``: the host's, None for the usual search.  ``theta``: what a context switch of its virtual GPU takes, ns;
     None for a real GPU, of which it does not see the work.
-    ``timeout``: a run that takes longer fails; ``duration``: a run is ended after so long; ns, None: no limit.
+    ``duration``: a run is ended after so long; ns, None: no limit.
     ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
     ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.  ``stop``, ``guard``: how it is ended.
     """
@@ -43,7 +43,6 @@ class ProfileOptions:
     command: Sequence[str]
     device: str | None = None
     theta: int | None = None
-    timeout: int | None = None
     duration: int | None = None
     preload: str = ""
     priority: int = 0
@@ -137,16 +136,12 @@ def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -
 
 def _await(process: subprocess.Popen[bytes], options: ProfileOptions) -> None:
     """Waits for the end of the program, or ends it when its time is over.  Raises RuntimeFailure if it fails."""
-    limit = min((one for one in (options.timeout, options.duration) if one is not None), default=None)
     name = visible(options.command[0])
     try:
         with options.stop.waiting():
-            code = process.wait(None if limit is None else limit / UNITS["s"])
+            code = process.wait(None if options.duration is None else options.duration / UNITS["s"])
     except subprocess.TimeoutExpired:
-        stopped = processes.interrupt_program(process, options.stop)
-        if options.duration is None or limit != options.duration:
-            raise RuntimeFailure(f"{name} had not ended after {format_time(limit or 0)} (--timeout)") from None
-        if not stopped:
+        if not processes.interrupt_program(process, options.stop):
             raise RuntimeFailure(f"{name} does not end on SIGINT, as --duration needs") from None
         return
     if code:

@@ -345,7 +345,7 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
     if switched:
         gpus = ", ".join(f"GPU {one.gpu} is {one.driver} {one.device}".rstrip() for one in switched)
         text = f"patched (tier T2), which has never run on hardware: {gpus}"
-        yield Diagnosis(name, Status.WARN, text, "run sudo gpurt measure board --driver (docs/kernel.md)")
+        yield Diagnosis(name, Status.WARN, text, "run sudo gpurt measure board (docs/kernel.md)")
     known = {one.driver for one in patched} | {one.driver for one in switched}
     if idle := drivers.patched(root) - known:
         text = f"{', '.join(sorted(idle))}: patched, but gpurt.ko does not switch it"
@@ -401,7 +401,7 @@ def _patched_driver(gpus: list[PatchedGpu]) -> Diagnosis:
         return Diagnosis("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
     names = ", ".join(one.title for one in gpus)
     text = f"{names}: switched by gpurt.ko (tier T2), which has never run on hardware"
-    cure = "try this board first: sudo gpurt measure board --driver --load COMMAND"
+    cure = "try this board first: sudo gpurt measure board --load COMMAND"
     return Diagnosis("GPU driver", Status.WARN, text, cure)
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The cyclic table, explicit schedules, the optimum and the bounds, each against something independent of it."""
+"""The cyclic table, explicit schedules and the bounds, each against something independent of it."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 from dataclasses import replace
@@ -17,10 +16,9 @@ from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
 from analysis.energy import bounds as bounds_module
 from analysis.energy import compiled
 from analysis.energy.bounds import energy_bounds
-from analysis.energy.optimum import least_energy
 from analysis.energy.outcome import Dispatch, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
-from analysis.energy.power import Execution, closed_form
+from analysis.energy.power import closed_form
 from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import prepare_tables
 from analysis.energy.trace import trace_of
@@ -110,85 +108,6 @@ def test_hyperperiods_that_are_too_long_are_refused() -> None:
     odd = replace(PERIODIC, tasks=tasks)
     with pytest.raises(NoTableError, match="choose periods with a smaller common multiple"):
         make(prepare_tables(odd, POLICIES["sbeet"]))
-
-
-def test_optimum_of_example_5() -> None:
-    """Specification, section 6.3: 46.0 mJ over 14 ms, of which 14 are static; the long job is delayed."""
-    found = least_energy(example5(), ns(14), ns(1))
-    assert found.proved
-    assert found.energy == 32 * MJ
-    assert [(one.task, one.units, one.start // MS, one.end // MS) for one in found.starts] == [
-        (1, 4, 2, 3), (2, 4, 3, 4), (0, 4, 4, 10)
-    ]  # fmt: skip
-    outcome = compiled.simulate_compiled(prepare_tables(example5(), POLICIES["sbeet"]), EnergyRun(ns(14)))
-    assert outcome.energy.active == 34 * MJ
-
-
-def brute_force(system: SpatialSystem, until: int) -> int | None:
-    """The least active energy by trying every unit count and start at whole ns."""
-    ways = []
-    for index, one in enumerate(system.tasks):
-        own = []
-        for gpu in one.places:
-            for units in system.gpus[gpu].counts:
-                length = one.on(gpu).time(units)
-                first, power = one.offset + one.on(gpu).copy_in, one.on(gpu).power
-                last = one.offset + one.deadline - one.on(gpu).copy_out - length
-                own += [(gpu, Execution(gpu, units, at, at + length, power)) for at in range(first, last + 1)]
-        ways.append(own)
-        assert index < 3
-    best = None
-    for chosen in itertools.product(*ways):
-        total = 0
-        for gpu, device in enumerate(system.gpus):
-            runs = [run for where, run in chosen if where == gpu]
-            for run in runs:
-                beside = [other for other in runs if other.start <= run.start < other.end]
-                if len(beside) > device.slots or sum(other.units for other in beside) > device.limit:
-                    break
-            else:
-                total += closed_form(device, runs, 0, until).active
-                continue
-            break
-        else:
-            best = total if best is None else min(best, total)
-    return best
-
-
-def test_optimum_against_brute_force() -> None:
-    infeasible = 0
-    for seed in range(25):
-        rng = random.Random(seed)
-        gpus = tuple(
-            SpatialGpu(f"g{k}", 3, rng.choice([2, 3]), 1, rng.randint(0, 5), 1, rng.choice([1, 2]))
-            for k in range(rng.choice([1, 1, 2]))
-        )
-        tasks = []
-        for index in range(rng.randint(1, 3)):
-            kernels = []
-            for _ in gpus:
-                times = Kernel.table([rng.randint(1, 4) for _ in range(3)])
-                kernels.append(PoweredKernel(times, rng.randint(0, 9), rng.randint(0, 1), rng.randint(0, 1)))
-            tasks.append(SpatialTask(f"t{index}", 100, rng.randint(4, 8), tuple(kernels), rng.randint(0, 2)))
-        system = SpatialSystem(gpus, tuple(tasks))
-        expected = brute_force(system, 20)
-        found = least_energy(system, 20, 1)
-        assert found.proved
-        assert found.energy == expected, seed
-        infeasible += expected is None
-    assert 0 < infeasible < 20
-
-
-def test_the_optimum_gives_up_with_a_bound() -> None:
-    found = least_energy(example5(), ns(14), ns(1), most=5)
-    assert not found.proved
-    assert found.energy is None
-    assert 0 < found.bound <= 32 * MJ
-
-
-def test_jobs_that_are_due_later_are_left_out() -> None:
-    found = least_energy(PERIODIC, ns(14), ns(1))
-    assert (found.jobs, found.left_out) == (3, 1)
 
 
 @pytest.mark.parametrize("policy", ["rm", "fcfs"])

@@ -449,11 +449,10 @@ def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
 def writers() -> list[tuple[str, str]]:
     """Every option that names a file or a folder to write, with its command.  Sockets are no files: exit code 4.
 
-    --admit, the --trace of `report` and `init`, and --profiles name what is read.
+    The --trace of `report` and --profiles name what is read.
     """
-    read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("experiment run", "--profiles")}
-    apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers",
-             "measure kernels")  # fmt: skip
+    read = {("report", "--trace"), ("experiment run", "--profiles")}
+    apart = ("emulate", "serve", "plan energy", "measure powers", "measure kernels")
     commands = [
         (name, cli.find_command(name)) for name in cli.LEAVES if not name.startswith(apart) and "masks" not in name
     ]
@@ -478,8 +477,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
     )
     needed = {
         "plan partitions": [PARTS], "plan units": [PARTS], "plan slices": [SLICES],
-        "plan partitions --move": [placed, str(task)],
-        "apply": [placed, "--admit", str(task)],
+        "plan partitions --others=move": [placed, str(task)],
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--runs", "1000000"],
         "trace plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
@@ -487,7 +485,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split(" --")[0] for key in needed}
-    for name, option in [*writers(), ("plan partitions --move", "--output")]:
+    for name, option in [*writers(), ("plan partitions --others=move", "--output")]:
         code, out, err = gpurt(*name.split(), option, nowhere, *needed.get(f"{name} {option}", needed[name]))
         assert (code, out) == (3, ""), (name, err)
         assert err.startswith(f"gpurt: {nowhere}: ")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,10 +17,9 @@ from hypothesis import strategies as st
 from links import SocketClient
 
 from analysis import taskset
-from analysis.traces.trace import Event, Kind, Trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
-from pycontrol.act.run.first_file import Process, served_by_process, text_of
+from pycontrol.act.run.first_file import Process, text_of
 from pycontrol.machine.placement import fifo_permitted
 
 ME = os.getpid()
@@ -169,34 +167,10 @@ def test_any_process_makes_a_file_that_is_refused_until_it_is_filled_in(processe
         assert kept == one.command if one.command and "\0" not in "".join(one.command) else kept is None
 
 
-def test_a_process_that_served_several_tasks_one_at_a_time_is_a_thread(tmp_path: Path) -> None:
-    """As the trace of its jobs has it.  Two that overlap are on threads of their own."""
-
-    def job(task: str, begin: int, end: int, pid: int) -> list[Event]:
-        return [Event(begin, Kind.START, task, 1, 0, detail=f"node-{pid}"),
-                Event(end, Kind.COMPLETE, task, 1, end - begin, detail=f"node-{pid}")]  # fmt: skip
-
-    events = [*job("detect", 0, 5, 7), *job("watchdog", 5, 6, 7), *job("a", 0, 5, 8), *job("b", 4, 6, 8),
-              *job("c", 1, 2, 9), *job("c", 3, 4, 9)]  # fmt: skip
-    found = served_by_process(Trace({}, tuple(sorted(events, key=lambda one: one.time))))
-    assert found == {7: ("detect", "watchdog"), 9: ("c",)}
-    assert '\nname = "c"\n' in text_of([Process(9, "python", ("/n",), (9,), (0,), 4, serves=found[9])], "segment", [])
-    text = text_of([Process(7, "node", ("/n",), (9,), (0,), 4, serves=found[7])], "segment", [])
+def test_a_process_that_has_loaded_ros_2_is_a_thread(tmp_path: Path) -> None:
+    text = text_of([Process(7, "node", ("/n",), (9,), (0,), 4, executes=True)], "segment", [])
     path = tmp_path / "first.toml"
-    at = iter(range(2))
-    text = re.sub(r'rank = "\?"', lambda _: f"rank = {next(at)}", text)
-    text = text.replace('order = "?"', 'order = "ros2"').replace('kind = "?"', 'kind = "timer"')
-    path.write_text(filled(text), encoding="utf-8")
+    text = text.replace('rank = "?"', "rank = 0").replace('order = "?"', 'order = "ros2"')
+    path.write_text(filled(text.replace('kind = "?"', 'kind = "timer"')), encoding="utf-8")
     tasks = taskset.load(path).taskset.tasks
-    assert [(one.name, one.thread and one.thread.name) for one in tasks] == [("detect", "node"), ("watchdog", "node")]
-
-
-def test_init_says_which_thread_serves_whom(gpurt: Any, tmp_path: Path) -> None:
-    events = [Event(at, kind, task, 1, 0, detail=f"python-{ME}") for at, (task, kind) in enumerate(
-        (task, kind) for task in ("detect", "watchdog") for kind in (Kind.START, Kind.COMPLETE))]  # fmt: skip
-    trace = tmp_path / "run.json"
-    Trace({}, tuple(events)).save(trace)
-    code, out, err = gpurt("init", "--pid", ME, "--trace", trace)
-    assert (code, out.count("\n[[thread]]"), out.count("\nthread = ")) == (0, 1, 2)
-    assert f"note: process {ME} told of jobs of detect and watchdog, one at a time: one thread serves them" in err
-    assert gpurt("init", "--pid", ME, "--trace", tmp_path / "none.json")[0] == 3
+    assert [(one.name, one.thread and one.thread.name) for one in tasks] == [("node-callback", "node")]

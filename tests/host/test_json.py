@@ -30,7 +30,7 @@ TWO = str(ROOT / "examples/two-programs.toml")
 WITHOUT = {"help", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
 #: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py; tests/sm/test_measure.py.
-ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure energy", "measure powers")
+ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure powers")
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -48,10 +48,10 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "plan priorities": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
     "plan modes": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
     "margins": [(["FILE", "--clock", "slow=4"], 0), (["LATE"], 1), (["NOTHING"], 1)],
-    "plan partitions": [(["PARTS", "--explain", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9", "--explain"], 1),
+    "plan partitions": [(["PARTS", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9"], 1),
                         (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0),
-                        (["COUPLED", "--inside", "gcaps-suspend", "--explain"], 0),
-                        (["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1),
+                        (["COUPLED", "--inside", "gcaps-suspend"], 0),
+                        (["PLACED", "TASK", "--others", "move"], 0), (["PLACED", "HUGE"], 1),
                         (["COUPLED", "TASK", "--inside", "gcaps-suspend"], 0)],
     "plan units": [(["PARTS"], None)],
     "plan slices": [(["SLICES", "--explain", "-o", "OUT.toml"], 0), (["PARTS"], 1),
@@ -68,11 +68,9 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
     "measure kernels": [(["--from", "TIMES"], 0), (["--from", "TIMES", "--table"], 0),
                         (["--from", "TIMES", "--formula", "overhead=0ns"], 1)],
-    "measure code": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],
     "attack": [(["TINY"], 0)],
     "run": [(["FILE", "--duration", "0.3s", "-o", "OUT/run.json"], None)],
-    "apply": [(["FILE"], 1), (["LATE"], 1), (["PLACED", "--admit", "TASK", "-o", "OUT.toml"], 1),
-              (["PLACED", "--admit", "HUGE", "-o", "OUT.toml"], 1)],
+    "apply": [(["FILE"], 1), (["LATE"], 1)],
     "set priority": [(["40", ME], 0), (["own", ME], 0)],
     "set policy": [(["lock-fifo"], 0), (["job", "--notice", "poll", "--poll-period", "2ms"], 0)],
     "set budget": [([ME, "--time", "0ns"], 0), ([ME, "--time", "5ms", "--period", "1s", "--on-overrun", "demote"], 0),
@@ -92,7 +90,6 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [
-    (["measure", "code", "PTX", "--kernel", "no", "--json"], 2),
     (["analyze", "--json"], 2), (["analyze", "/nonexistent", "--json"], 3), (["analyze", "BROKEN", "--json"], 3),
     (["simulate", "FILE", "--runs", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
     (["set", "budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),
@@ -107,7 +104,7 @@ WRONG: list[tuple[list[str], int]] = [
     (["plan", "priorities", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
     (["plan", "masks", "divide", *VII, "0", "--json"], 2),
     (["plan", "masks", "nope", "--json"], 2), (["plan", "masks", "check", "--chip", "/nonexistent", "--json"], 2),
-    (["measure", "board", "--json"], 2), (["measure", "board", "--driver", "--json"], 4),
+    (["measure", "board", "--json"], 4),
 ]  # fmt: skip
 
 Gpurt = Callable[[list[str]], tuple[int, str, str]]
@@ -124,7 +121,6 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         "SLICES": SLICES.read_text(),
         "PLACED": PLACED, "COUPLED": COUPLED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
         "TINY": TINY, "TIMES": "1,9ms\n2,8ms\n",
-        "PTX": (SCALE / "scale.ptx").read_text(), "PTXAS": (SCALE / "scale.txt").read_text(),
     }  # fmt: skip
     for name, content in files.items():
         (tmp_path / name).write_text(content)
@@ -141,7 +137,6 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 PARTS = ROOT / "examples/partitions.toml"
 SLICES = ROOT / "examples/slices.toml"
-SCALE = ROOT / "tests/unit/sm_check"
 
 #: Of few schedules.
 TINY = """[platform]

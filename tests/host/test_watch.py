@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -114,28 +113,20 @@ def test_nothing_is_found_where_all_is_well(
     assert last["events"] > 8
 
 
-def test_what_is_wrong_is_told_and_logged(
-    host: Path, file: Path, watch: Callable[..., Watch], tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_told(host: Path, file: Path, watch: Callable[..., Watch]) -> None:
     file.write_text(BRIEF)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
-        log.bind(str(tmp_path / "log"))
-        running = watch(host, "--syslog", str(tmp_path / "log"))
-        with Client(str(host)) as client, job("camera", 5, BOOT, client=client):
-            pass
-        (first, second) = running.next(), running.next()
-        assert {first["finding"], second["finding"]} == {"bound", "deadline"}
-        assert {(one["task"], one["job"], one["sort"]) for one in (first, second)} == {("camera", 5, "promise")}
-        log.settimeout(PATIENCE)
-        said = log.recv(4096).decode()
-        assert said.startswith("<27>gpurt: promise: ")  # daemon.err
-        assert "camera #5" in said
-        with Client(str(host)) as rogue, segment(30, client=rogue):
-            pass
-        assert running.next()["finding"] == "undeclared"
-        with connect(str(host)) as plane:
-            plane.set_policy(Policy.LOCK_FIFO)
-        assert running.next()["finding"] == "policy"
+    running = watch(host)
+    with Client(str(host)) as client, job("camera", 5, BOOT, client=client):
+        pass
+    (first, second) = running.next(), running.next()
+    assert {first["finding"], second["finding"]} == {"bound", "deadline"}
+    assert {(one["task"], one["job"], one["sort"]) for one in (first, second)} == {("camera", 5, "promise")}
+    with Client(str(host)) as rogue, segment(30, client=rogue):
+        pass
+    assert running.next()["finding"] == "undeclared"
+    with connect(str(host)) as plane:
+        plane.set_policy(Policy.LOCK_FIFO)
+    assert running.next()["finding"] == "policy"
     code, last = running.end()
     assert (code, last["in_time"]) == (1, False)
     assert last["found"]["undeclared"] == 1
@@ -449,7 +440,6 @@ def test_a_host_that_goes_is_one_line(tmp_path: Path, file: Path, watch: Callabl
     ("options", "code", "text"),
     [
         (["--until", "5"], 2, "--until: "), (["--test", "nope"], 2, "--test: "),
-        (["--syslog", "/nonexistent/log"], 6, "--syslog: /nonexistent/log: No such file or directory"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_line(host: Path, file: Path, options: list[str], code: int, text: str) -> None:

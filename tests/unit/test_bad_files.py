@@ -39,9 +39,8 @@ class Reader(NamedTuple):
     def words(self, path: str, others: dict[str, str]) -> list[str]:
         """The command line with that path there, and good files in the command's other arguments."""
         needed = [path if name == self.argument else others[name] for name in arguments(self.command)]
-        admitted = ["--admit", others["task"]] if option(self.command, "--admit") else []
         output = ["-o", others["output"]] if option(self.command, "-o") else []
-        return [*self.command.split(), *output, *admitted, *needed]
+        return [*self.command.split(), *output, *needed]
 
 
 def arguments(name: str) -> list[str]:
@@ -55,8 +54,7 @@ def option(name: str, flag: str) -> bool:
 
 
 #: Groups that have tests of their own: test_cli_energy.py, test_cli_energy_fit.py, test_cli_mask.py.
-APART = ("plan energy", "plan masks", "measure energy", "measure powers",
-         "measure kernels")  # fmt: skip
+APART = ("plan energy", "plan masks", "measure powers", "measure kernels")
 COMMANDS = [name for name in cli.LEAVES if not name.startswith(APART)]
 READERS = [Reader(name, argument) for name in COMMANDS for argument in arguments(name)]
 
@@ -244,7 +242,7 @@ def test_all_readers_are_known() -> None:
              "plan partitions", "plan slices")  # fmt: skip
     known = {(name, "file") for name in names}
     known |= {("trace check", "trace"), ("trace plot", "trace"), ("run", "what"), ("plan partitions", "task"),
-              ("measure code", "inputs"), ("analyze", "files")}  # fmt: skip
+              ("analyze", "files")}  # fmt: skip
     assert known <= set(READERS)
     assert all(option(reader.command, "--json") for reader in READERS)
 

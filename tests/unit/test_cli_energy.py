@@ -12,7 +12,6 @@ from calls import Gpurt, caller
 from energy_calls import document
 
 from pycontrol import cli
-from pycontrol.commands import energy_offline
 from pycontrol.table import ENERGY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +25,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
 
 CALLS = {
     "simulate": ([TOY, "--horizon", "600ms", "--policy", "ld", "--policy", "sbeet-mg"], 1),
-    "explain": ([EXAMPLE5, "--until", "14ms"], 0), "schedule": ([EXAMPLE5], 0),
+    "explain": ([EXAMPLE5], 0), "schedule": ([EXAMPLE5], 0),
 }  # fmt: skip
 
 
@@ -100,27 +99,6 @@ def test_schedule_says_no_and_writes_nothing_then(run: Gpurt, tmp_path: Path) ->
                      document(run("schedule", EXAMPLE5, "--json")[1], "schedule")["table"]])  # fmt: skip
 
 
-def test_least_energy_and_gaps(run: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "once.toml"
-    text = Path(EXAMPLE5).read_text().replace('period = "20ms"', 'period = "100ms"')
-    path.write_text(text.replace('period = "10ms"', 'period = "100ms"'))
-    code, out, _ = run("explain", path, "--until", "14ms", "--json")
-    found = document(out, "explain")
-    assert (code, found["proved"], found["energy_uj"], found["jobs"]) == (0, True, 46_000, 3)
-    gaps = {one["policy"]: one["gap_percent"] for one in found["policies"]}
-    assert gaps["sbeet"] == 6.25
-    assert gaps["rm"] is None
-    monkeypatch.setattr(energy_offline, "MAX_OPTIMUM_STATES", 1)
-    code, out, _ = run("explain", path, "--until", "14ms")
-    assert code == 1
-    assert "GAVE UP" in out
-    monkeypatch.undo()
-    path.write_text(path.read_text().replace('deadline = "7ms"', 'deadline = "2ms"'))
-    code, out, _ = run("explain", path, "--until", "14ms")
-    assert code == 1
-    assert "NO SCHEDULE" in out
-
-
 def test_simulate_writes_a_trace_and_a_picture(run: Gpurt, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     trace, picture, gantt = (tmp_path / name for name in ("run.json", "bars.png", "gantt.svg"))
     assert run("simulate", TOY, "--horizon", "600ms", "-o", trace, "--plot", picture)[0] == 1
@@ -140,9 +118,6 @@ WRONG = [
     (["simulate", TOY, "--plot", "x.txt"], 2, "pictures end in"),
     (["simulate", "/nonexistent.toml"], 3, "/nonexistent.toml: No such file"),
     (["simulate", str(ROOT / "examples/minimal.toml")], 3, "[[gpu]] is missing"),
-    (["explain", TOY, "--until", "-1ms"], 2, "expected a time"),
-    (["explain", EXAMPLE5, "--until", "14ms", "--tick", "0ms"], 2, "--tick: must be more than 0"),
-    (["explain", EXAMPLE5, "--tick", "1ms"], 2, "--tick goes with --until"),
 ]
 
 

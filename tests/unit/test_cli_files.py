@@ -30,13 +30,11 @@ READERS = {
     "trace plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "plan partitions": ["PARTS"],
     "plan units": [str(ROOT / "examples/federated.toml")],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"], "experiment bounds": ["FILE", "--test", "gcaps-busy-printed"],
-    "doctor": ["FILE"], "plan slices": ["FILE"], "measure code": ["PTX", "PTXAS"],
+    "doctor": ["FILE"], "plan slices": ["FILE"],
 }  # fmt: skip
 FILES = {
     "TINY": '[platform]\ncpus = 1\nepsilon = "0ms"\n[[task]]\nname = "a"\ncpu = 0\npriority = 1\nperiod = "2ms"\n'
             'segments = [{ cpu = "1ms" }]\n',
-    "PTX": (ROOT / "tests/unit/sm_check/scale.ptx").read_text(),
-    "PTXAS": (ROOT / "tests/unit/sm_check/scale.txt").read_text(),
 }  # fmt: skip
 #: Every command that writes a file, to OUT.
 WRITERS = {

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,10 +51,9 @@ def test_the_options_are_what_the_planner_has() -> None:
 
 def test_the_example_fits_and_says_how(gpurt: Gpurt, tmp_path: Path) -> None:
     """detect on 4 units: 2 + 0.5 + 0.3 + 120/4 + 3 ms."""
-    code, out, err = gpurt("plan", "partitions", EXAMPLE, "--explain", "-o", tmp_path / "out.toml")
+    code, out, err = gpurt("plan", "partitions", EXAMPLE, "-o", tmp_path / "out.toml")
     assert (code, err.count("\n"), "a GPU of its own" in err) == (0, 1, True)
     assert "fits in 16 of 24 compute units" in out
-    assert "no merge was needed" in out
     detect = next(line.split() for line in out.splitlines() if " detect " in line)
     assert detect == ["p1", "4", "detect", "35.800", "no", "35.800", "50.000"]
     written = load(tmp_path / "out.toml").taskset
@@ -147,11 +148,10 @@ def test_planning_a_planned_file_again_replaces_its_partitions(gpurt: Gpurt, tmp
 
 
 def test_few_units_need_merges_and_fewer_do_not_fit(gpurt: Gpurt, tmp_path: Path) -> None:
-    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "14", "--explain", "--json")
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "14", "--json")
     told = json.loads(out)
     assert (code, told["fits"], told["compute_units"]) == (0, True, 14)
     assert told["used_units"] == sum(part["compute_units"] for part in told["partitions"]) <= 14
-    assert told["merges"]
     code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "4", "-o", tmp_path / "out.toml")
     assert code == 1
     assert "DOES NOT FIT" in out
@@ -312,11 +312,57 @@ def test_admission_places_one_more_task_and_keeps_the_file(gpurt: Gpurt, tmp_pat
     assert written.tasks[0].pure_time == 39_600_000  # in conflict now: 1.2 (120/4 + 3) ms
 
 
+#: A task that takes 2,300 s on 8 units, and has the whole period for it.
+LONG = """[[task]]
+name = "{name}"
+cpu = {cpu}
+priority = {priority}
+period = "10000s"
+segments = [{{ misc = "0ns", gpu = {{ parallel = "{time}" }} }}]
+"""
+#: One such task in a partition of a third of the GPU.
+RUNS = """[platform]
+cpus = 4
+epsilon = "100s"
+policy = "segment"
+compute_units = 24
+[[partition]]
+name = "a"
+compute_units = 8
+""" + LONG.format(name="runs", cpu=0, priority=9, time="16000s").replace("segments", 'partition = "a"\nsegments')
+
+
+@pytest.mark.parametrize(
+    ("time", "others", "way"),
+    [("16000s", "keep", "an existing partition of the same size"), ("128000s", "keep", "a new partition"),
+     ("170000s", "keep", None), ("170000s", "grow", "an existing partition that grows")],
+)  # fmt: skip
+def test_partitions_of_programs_that_run_keep_their_sizes(
+    gpurt: Gpurt, tmp_path: Path, time: str, others: str, way: str | None
+) -> None:
+    (file := tmp_path / "file.toml").write_text(RUNS)
+    (task := tmp_path / "task.toml").write_text(LONG.format(name="new", cpu=1, priority=7, time=time))
+    code, text, _ = gpurt("plan", "partitions", file, task, "--others", others, "--json")
+    told = json.loads(text)
+    assert (code, told["way"]) == (0 if way else 1, way)
+    assert way or any("programs that run keep the units that they were started with" in one for one in told["tried"])
+
+
+def test_two_admissions_at_once_know_of_each_other(tmp_path: Path) -> None:
+    (file := tmp_path / "file.toml").write_text(RUNS)
+    for at in (1, 2):
+        (tmp_path / f"{at}.toml").write_text(LONG.format(name=f"n{at}", cpu=at, priority=at, time="8000s"))
+    base = [sys.executable, "-m", "pycontrol", "plan", "partitions", file]
+    both = [subprocess.Popen([*base, tmp_path / f"{at}.toml", "-o", file]) for at in (1, 2)]
+    assert [one.wait() for one in both] == [0, 0]
+    assert sorted(task.name for task in load(file).taskset) == ["n1", "n2", "runs"]
+
+
 def test_a_task_without_a_place_is_told_why(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     task.write_text(LATE.replace('"40ms"', '"9s"'))
-    code, text, _ = gpurt("plan", "partitions", planned, task, "--move", "-o", tmp_path / "out.toml")
+    code, text, _ = gpurt("plan", "partitions", planned, task, "--others", "move", "-o", tmp_path / "out.toml")
     assert (code, text.splitlines()[0]) == (1, "NOT ADMITTED: late has no place")
     assert len(text.splitlines()) == 5
     assert not (tmp_path / "out.toml").exists()
@@ -352,22 +398,18 @@ def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) 
     assert (code, "has no [[partition]]" in err) == (2, True)
 
 
-@pytest.mark.parametrize(("words", "option"), [(["plan", "partitions"], False), (["apply", "--admit"], True)])
 @pytest.mark.parametrize(
     ("keys", "why"),
     [('slice = "2ms"', "has no compute_units"), ('compute_units = 8\nshared = "priority"', "its tasks share one TSG")],
 )
-def test_a_time_partition_is_no_place(
-    gpurt: Gpurt, tmp_path: Path, words: list[str], option: bool, keys: str, why: str
-) -> None:
+def test_a_time_partition_is_no_place(gpurt: Gpurt, tmp_path: Path, keys: str, why: str) -> None:
     """It says nothing of how much of the GPU there is for one more task, or one task does not keep others' work off."""
     text = (ROOT / "examples/slices.toml").read_text(encoding="utf-8").replace("timesliced", "segment")
     text = text.replace("cpus = 3", "cpus = 5\ncompute_units = 8").replace("period", 'partition = "p"\nperiod')
     file, task = tmp_path / "set.toml", tmp_path / "task.toml"
     file.write_text(f'{text}[[partition]]\nname = "p"\n{keys}\n', encoding="utf-8")
     task.write_text(LATE.replace('intensity = "compute"\nconflict = 1.2\n', ""), encoding="utf-8")
-    before, after = words[:-1] if option else words, words[-1:] if option else []
-    code, out, err = gpurt(*before, file, *after, task, "-o", tmp_path / "out.toml")
+    code, out, err = gpurt("plan", "partitions", file, task, "-o", tmp_path / "out.toml")
     assert (code, out, "partition p" in err, why in err) == (3, "", True, True), err
 
 
@@ -377,7 +419,7 @@ def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('epsilon = "0.1ms"\n', ""))
     new.write_text(LATE)
-    for call in ((planned,), (planned, new), (planned, new, "--move")):
+    for call in ((planned,), (planned, new), (planned, new, "--others", "move")):
         code, out, err = gpurt("plan partitions", *call)
         assert (code, out, "epsilon is missing" in err) == (3, "", True)
 
@@ -456,7 +498,7 @@ def test_a_new_division_takes_nothing_from_partitions_of_the_same_name(gpurt: Gp
     new.write_text(LATE.replace('"200ms"', '"14ms"').replace('"40ms"', '"60ms"'))
     code, text, _ = gpurt("plan", "partitions", planned, new)
     assert code == 1, text
-    code, text, err = gpurt("plan", "partitions", planned, new, "--move", "-o", out)
+    code, text, err = gpurt("plan", "partitions", planned, new, "--others", "move", "-o", out)
     assert (code, "a new division" in text) == (0, True), text
     assert "cu_mask, slice of the old ones were left out" in err
     assert {(one.slice, one.cu_mask) for one in load(out).taskset.partitions} == {(None, None)}

@@ -1,27 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Answers of `gpurt measure board --driver` to checks that hang, die or fail; tests/kernel/guest has a driver."""
+"""Answers of `gpurt measure board` to checks that hang, die or fail; tests/kernel/guest has a driver."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from calls import interrupted_starts
 from links import PATIENCE, eventually
 
 from gpurt.errors import DeviceError
-from pycontrol import cli, ending
-from pycontrol.machine import sleep
+from pycontrol import ending
 from pycontrol.measure import probe
 from pycontrol.observe.doctor import Diagnosis, Status
 
@@ -178,164 +173,11 @@ def test_how_long_a_program_prints_that_is_taken_off(
     assert (found.status, found.text.startswith("came ")) == (status, True)
 
 
-@pytest.fixture
-def power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What a machine has that can sleep, and be woken by its second clock."""
-    folder = tmp_path / "sys"
-    (folder / "rtc/rtc0").mkdir(parents=True)
-    (folder / "rtc/rtc1").mkdir()
-    (folder / "rtc/rtc1/wakealarm").write_text("")
-    (folder / "power").mkdir()
-    (folder / "power/state").write_text("freeze mem disk\n")
-    (folder / "power/mem_sleep").write_text("s2idle [deep]\n")
-    monkeypatch.setattr(sleep, "POWER", folder / "power")
-    monkeypatch.setattr(sleep, "CLOCKS", folder / "rtc")
-    return folder
-
-
-def test_how_a_machine_is_put_to_sleep(power: Path) -> None:
-    plan = sleep.planned_sleep()
-    assert (plan.title, plan.alarm, plan.stage) == ("mem (deep)", power / "rtc/rtc1/wakealarm", "")
-    (power / "power/state").write_text("freeze\n")
-    (power / "power/pm_test").write_text("none core [freezer]\n")
-    plan = sleep.planned_sleep()
-    assert (plan.title, plan.stage) == ("freeze", "freezer")
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "said"),
-    [
-        ("power/state", "disk\n", "this kernel cannot sleep: "),
-        ("power/state", None, "this kernel cannot sleep: "),
-        ("rtc/rtc1/wakealarm", None, "no clock can wake this machine: "),
-        ("rtc/rtc1/wakealarm", "1790000000\n", "is set already: wait for that alarm, or remove it by writing 0"),
-    ],
-)
-def test_a_machine_that_would_not_sleep_or_not_wake_is_refused(
-    power: Path, file: str, text: str | None, said: str
-) -> None:
-    (power / file).unlink()
-    if text is not None:
-        (power / file).write_text(text)
-    before = contents(power)
-    with pytest.raises(DeviceError, match=said):
-        sleep.planned_sleep()
-    assert contents(power) == before
-
-
-def test_who_may_not_write_is_refused(power: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may write every file, hence the one of the kernel's that nobody may."""
-    (power / "rtc/rtc1/wakealarm").unlink()
-    (power / "rtc/rtc1/wakealarm").symlink_to("/sys/kernel/notes")
-    if os.access("/sys/kernel/notes", os.W_OK):
-        monkeypatch.setattr(os, "access", lambda file, _: "wakealarm" not in str(file))
-    with pytest.raises(DeviceError, match=r"may not write .*wakealarm: run this as root"):
-        sleep.planned_sleep()
-
-
-def contents(folder: Path) -> dict[str, str]:
-    return {str(file): file.read_text() for file in folder.rglob("*") if file.is_file()}
-
-
-def test_the_clock_is_set_before_the_machine_sleeps_and_freed_afterwards(power: Path) -> None:
-    plan = sleep.planned_sleep()
-    os.mkfifo(power / "alarm")
-    reader = os.open(power / "alarm", os.O_RDONLY | os.O_NONBLOCK)
-    sleep.sleep(replace(plan, alarm=power / "alarm"), 20)
-    assert os.read(reader, 99) == b"+200"
-    os.close(reader)
-    assert (power / "power/state").read_text() == "mem"
-
-
-def test_a_machine_that_does_not_sleep_says_why_and_is_not_woken_later(power: Path) -> None:
-    plan = sleep.planned_sleep()
-    (power / "power/state").unlink()
-    (power / "power/state").symlink_to("/dev/full")
-    with pytest.raises(DeviceError, match=r"the machine did not sleep: .*/state: No space left on device"):
-        sleep.sleep(plan, 20)
-    assert plan.alarm.read_text() == "0"
-
-
-STATE = {"tier": 2, "what is patched": ["on"]}
-
-
-@pytest.mark.parametrize(
-    ("asleep", "afterwards", "states", "slept", "status", "text"),
-    [
-        ("pass", "pass", [STATE], 20.0, Status.OK, "mem (deep), 20 s: what was off stayed off, and went on afterwards"),
-        ("pass", "pass", [{**STATE, "tier": 1}, STATE], 20.0, Status.OK, "mem (deep), 20 s: "),
-        ("pass", "pass", [STATE], 0.1, Status.WARN, "hardly slept: mem (deep), 0 s: "),
-        (SOME_MORE, "pass", [STATE], 20.0, Status.FAIL, "the program executed work that was off before"),
-        ("sys.exit(3)", "pass", [STATE], 20.0, Status.FAIL, "the program that was off ended with 3"),
-        ("pass", "sys.exit(3)", [STATE], 20.0, Status.FAIL, "the program did not go on"),
-        ("pass", "pass", [{**STATE, "tier": 1}], 20.0, Status.FAIL, "tier: 2, and now 1"),
-    ],
-)
-def test_what_a_suspend_leaves(
-    power: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asleep: str, afterwards: str,
-    states: list[dict[str, object]], slept: float, status: Status, text: str,
-) -> None:  # fmt: skip
-    """The driver's state before is STATE; afterwards come the others, the last one for good."""
-    plan, left = sleep.planned_sleep(), [STATE, *states]
-    woken = tmp_path / "woken"
-
-    def suspend(_: sleep.SleepPlan, seconds: int) -> float:
-        assert seconds == probe.ASLEEP
-        (tmp_path / "unfinished").write_text(asleep)
-        (tmp_path / "unfinished").rename(woken)
-        return slept
-
-    monkeypatch.setattr(probe, "sleep", suspend)
-    monkeypatch.setattr(probe, "WAKING", 1.0)
-    monkeypatch.setattr(probe, "_state", lambda _: left.pop(0) if len(left) > 1 else left[0])
-    monkeypatch.setattr(probe, "_now", lambda _: SimpleNamespace(faults=0))
-    monkeypatch.setattr(probe, "WITH_LOAD", [probe.Check(probe.SUSPEND, 60, partial(probe._suspend, plan=plan))])
-    then = f"[time.sleep(0.001) for _ in iter(lambda: os.path.exists('{woken}'), True)]; exec(open('{woken}').read())"
-    found = found_with(monkeypatch, tmp_path, probe.SUSPEND, then, afterwards, asleep != "pass")
-    assert (found.status, found.text[: len(text)]) == (status, text)
-
-
-def test_a_rehearsal_of_the_kernel_is_no_suspend(power: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    plan = replace(sleep.planned_sleep(), stage="freezer")
-    monkeypatch.setattr(probe, "_state", lambda _: STATE)
-    monkeypatch.setattr(probe, "_now", lambda _: SimpleNamespace(faults=0))
-    monkeypatch.setattr(probe, "WITH_LOAD", [probe.Check(probe.SUSPEND, 60, partial(probe._suspend, plan=plan))])
-    found = found_with(monkeypatch, tmp_path, probe.SUSPEND, "pass", "pass", False)
-    assert (found.status, found.text.startswith("rehearsed as far as freezer: mem (deep), 0 s: ")) == (
-        Status.WARN,
-        True,
-    )
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--driver", "--suspend"], ["--tegra", "--suspend"], ["--suspend", "--load", "x", "--tegra"]]
-)
-def test_a_suspend_is_asked_for_with_all_that_it_needs(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.run(["measure", "board", *arguments]) == 2
-    assert "--suspend" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("power")
-def test_findings_before_a_suspend_are_also_told_at_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Not every machine wakes up.  What standard output has stays JSON."""
-    one = Diagnosis("it", Status.OK, "all is well")
-    monkeypatch.setattr("pycontrol.commands.board.probe_target", lambda *_: NOBODY)
-    monkeypatch.setattr("pycontrol.commands.board.probe_all", lambda *_: iter([one]))
-    assert cli.run(["measure", "board", "--driver", "--load", "x", "--suspend", "--json"]) == 0
-    said = capsys.readouterr()
-    assert [found["text"] for found in json.loads(said.out)["findings"]] == ["all is well"]
-    assert "all is well" in said.err
-
-
-def test_nothing_is_tried_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a plan no check may put the machine to sleep; a person is told how."""
+def test_a_person_is_told_how_to_try_a_suspend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "BASIC", [])
-    found = {one.name: one for one in probe.probe_all(NOBODY)}
-    assert (found[probe.SUSPEND].status, found[probe.SUSPEND].text) == (Status.WARN, "not tried")
+    found = {one.name: one for one in probe.probe_all(NOBODY)}["suspend and resume"]
+    assert (found.status, found.text) == (Status.WARN, "not tried")
+    assert (found.cure or "").startswith("rtcwake")
 
 
 def test_a_program_that_is_just_started_when_the_probe_ends_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:

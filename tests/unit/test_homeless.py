@@ -59,8 +59,8 @@ def test_best_effort_in_a_partition_is_not_moved_away(gpurt: Gpurt, tmp_path: Pa
     file, late, out = planned(gpurt, tmp_path, REST), tmp_path / "late.toml", tmp_path / "out.toml"
     late.write_text(LATE)
     assert gpurt("plan", "partitions", file, late)[0] == 1
-    assert gpurt("plan", "partitions", file, late, "--move")[0] == 0
+    assert gpurt("plan", "partitions", file, late, "--others", "move")[0] == 0
     planned(gpurt, tmp_path, STRAY + 'partition = "rest"\n' + REST)
-    code, text, _ = gpurt("plan", "partitions", file, late, "--move", "-o", out, "--json")
+    code, text, _ = gpurt("plan", "partitions", file, late, "--others", "move", "-o", out, "--json")
     assert (code, out.exists(), json.loads(text)["admitted"]) == (1, False, False)
     assert "a new division of the GPU: stray is best effort" in json.loads(text)["why"]

@@ -40,10 +40,10 @@ CALLS: dict[str, list[list[str]]] = {
     "plan slices": [[], ["--host", "agents"]],
     "simulate": [["--runs", "2", "-o", "{trace}"]], "trace check": [[]],
     "run": [["-o", "{out}"]],
-    "apply": [[], ["--admit", "{task}", "-o", "{out}"]],
+    "apply": [[]],
     "watch": [["--until", "1ms"], ["--metrics", "--listen", "127.0.0.1:0"]],
     "emulate": [[]], "serve": [["--policy", "sbeet"]], "doctor": [[]],
-    "plan energy explain": [[], ["--until", "20ms", "--tick", "5ms"]], "measure powers": [[]],
+    "plan energy explain": [[]], "measure powers": [[]],
     "plan energy schedule": [[]], "plan energy simulate": [[]],
 }  # fmt: skip
 #: These commands do not take the file as a positional argument.

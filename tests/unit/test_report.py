@@ -29,7 +29,6 @@ from analysis.traces.trace import About, Event, Kind
 from analysis.traces.trace import load_trace as load_trace
 from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.report.assumptions import Evidence, Support, judged_assumptions
-from pycontrol.observe.report.charts import WIDTH
 from pycontrol.observe.report.page import DOWN, EXACT, _said
 from pycontrol.output.render import bound, room
 
@@ -141,8 +140,6 @@ def check_structure(page: Page) -> None:
     assert all(found.get("scope") for tag, found in page.elements if tag == "th")
     tags = [tag for tag, _ in page.elements]
     assert tags.count("caption") == tags.count("table")
-    charts = [found for tag, found in page.elements if tag == "svg" and found.get("class") == "chart"]
-    assert all(found["role"] == "img" and found["aria-labelledby"] for found in charts)
     assert [one for one in ids if one in SECTIONS] == SECTIONS
 
 
@@ -338,11 +335,6 @@ def test_runs_are_compared_with_the_bounds(gpurt: Gpurt, run: Path, tmp_path: Pa
         spread = there["distribution"]
         assert one.items() <= there.items()
         assert (spread["minimum_ns"], spread["median_ns"]) == (times[0], times[(len(times) - 1) // 2])
-        low = 0
-        for row in spread["histogram"]:
-            low = row["below_ns"] - spread["interval_ns"]
-            assert row["jobs"] == sum(low <= time < row["below_ns"] for time in times)
-        assert sum(row["jobs"] for row in spread["histogram"]) == len(times)
     assert "Simulated in virtual time" in page.text
 
 
@@ -608,7 +600,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_contrast_suffices_in_light_dark_and_print() -> None:
-    """WCAG 2.2 AA: 4.5 for text, 3 for shapes."""
+    """WCAG 2.2 AA: 4.5 for text."""
     blocks = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
     assert len(blocks) == 3
     for block in blocks:
@@ -617,23 +609,6 @@ def test_contrast_suffices_in_light_dark_and_print() -> None:
             assert contrast(found[text], found["page"]) >= 4.5, text
         for text, page in (("text", "head"), ("bad", "bad-page"), ("warn", "warn-page"), ("text", "warn-page")):
             assert contrast(found[text], found[page]) >= 4.5, (text, page)
-        for shape in ("own", "updates", "blocking", "cpu", "gpu", "indirect", "interleaved", "bus"):
-            assert contrast(found[shape], found["page"]) >= 3, shape
-
-
-def test_a_telephone_shows_whole_charts_and_words_that_can_be_read(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
-    """Nothing scrolls sideways but tables.  The telephone is 360 px wide, and the page has margins of a rem."""
-    output = tmp_path / "page.html"
-    made(gpurt, TWO, output, "--elsewhere", "--trace", run)
-    page = output.read_text()
-    assert page.count('<svg class="chart"') > 3
-    assert '<div class="scroll"><svg' not in page
-    (chart,) = re.findall(r"\.chart \{([^}]*)\}", page)
-    assert "width: 100%" in chart
-    assert "min-width" not in chart
-    wide, narrow = (int(found) for found in re.findall(r"\.chart text \{[^}]*font(?:-size)?: (\d+)px", page))
-    assert narrow * (360 - 2 * 16) / WIDTH >= 9  # px
-    assert wide * int(re.findall(r"max-width: (\d+)rem", chart)[0]) * 16 / WIDTH >= 12
 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
@@ -646,7 +621,7 @@ def test_a_browser_shows_it_and_fetches_nothing(gpurt: Gpurt, run: Path, tmp_pat
                           capture_output=True, text=True, check=True, timeout=1200)  # fmt: skip
     page = Page(done.stdout)
     assert [one for one in page.attributes("id") if one in SECTIONS] == SECTIONS
-    assert [tag for tag, _ in page.elements].count("rect") > 10
+    assert [tag for tag, _ in page.elements].count("table") > 10
     assert "CONSOLE" not in done.stderr
     fetched = re.findall(r'"url":\s*"((?:https?|wss?|ftp):[^"]*)"', log.read_text())
     assert [url for url in fetched if "127.0.0.1" not in url and "google" not in url and "gvt" not in url] == []

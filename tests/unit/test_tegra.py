@@ -19,11 +19,9 @@ from engine import Engine, Group
 from nvgpu import NvgpuSched
 
 from gpurt.errors import RefusedError
-from pycontrol import cli
 from pycontrol.link import hints, tegra
 from pycontrol.link.hints import HintLevel, SchedNode
 from pycontrol.link.tegra import Setting
-from pycontrol.measure.board import examine_board
 
 FIRST, SECOND, OTHER = 100, 200, 300
 
@@ -204,21 +202,6 @@ def test_the_lock_and_the_version(board: Board) -> None:
     board.file.close()
     assert not NvgpuSched.locked
     NvgpuSched.opened += 1
-
-
-def test_what_a_board_offers(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pycontrol.measure.board.SchedNode", lambda: SchedNode(board.call))
-    found = list(examine_board())
-    assert [one.status.value for one in found] == ["ok", "warn"]
-    assert "answers, version 1" in found[0].text
-    assert "L4T R35 or later" in found[1].text
-    monkeypatch.setattr("pycontrol.measure.board.SchedNode", SchedNode)
-    monkeypatch.setattr(hints, "SCHED_NODES", ("/nowhere/sched",))
-    found = list(examine_board())
-    assert [one.status.value for one in found] == ["fail", "warn"]
-    assert "is this a Tegra?" in found[0].text
-    assert cli.run(["measure", "board", "--tegra"]) == 1
-    assert cli.run(["measure", "board", "--tegra", "--driver"]) == 2
 
 
 @pytest.mark.parametrize(("ns", "us"), [(1_000_000, 1_000), (50_000_000, 50_000), (1_024_000, 1_024)])

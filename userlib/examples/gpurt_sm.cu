@@ -5,8 +5,7 @@
 //	nvcc -I../include gpurt_sm.cu -o gpurt_sm            on a GPU
 //	g++ -x c++ -I../include gpurt_sm.cu -o gpurt_sm      on a machine of 8 SMs that exists in this process only
 //
-// Compile the kernel for as many threads as half an SM holds, and give its PTX (nvcc -ptx) and what ptxas -v says of it to
-// gpurt measure code.
+// Compile the kernel for as many threads as half an SM holds.  ptxas -v says whether two blocks fit (docs/rtgpu.md).
 #include <stdio.h>
 #include <stdlib.h>
 #include <vector>

@@ -25,7 +25,8 @@
  * paper prints gives work to blocks by their index.  It is right only if exactly one block of each half lands on each SM.
  *
  * Threads: half of what an SM holds (1024 where it holds 2048, 768 of 1536, 512 of 1024), so that two blocks fit and a
- * third does not.  `gpurt measure code` says whether registers and shared memory leave room for two.
+ * third does not.  ptxas -v says whether registers and shared memory leave room for two (docs/rtgpu.md).  Code of the
+ * kernel outside of gpurt_sm_run() is executed on any SM: it must not store into memory.
  *
  * hold_ns: the longest time that a block outside of the range keeps its place, so that the dispatcher puts later blocks
  * of the launch elsewhere.  It delays other tasks' kernels by as much; 0: it leaves at once.  HIP: it leaves at once.

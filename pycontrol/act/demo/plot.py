@@ -52,7 +52,7 @@ def _best(values: Sequence[float | None], least: bool) -> set[int]:
 
 def _names(axes: Axes, results: Results, first: bool) -> None:
     """The set-ups, from the top down; beside the first panel of a row only."""
-    labels = [one.setup.title.replace("\n", ", ") for one in results.setups]
+    labels = [one.setup.title for one in results.setups]
     axes.set_yticks(range(len(labels)), labels if first else [""] * len(labels))
     axes.set_ylim(len(labels) - 0.5, -0.5)
 

@@ -28,8 +28,8 @@ class Approach:
 
     @property
     def title(self) -> str:
-        """The heading of the set-up: the policy, and what tasks do while they wait."""
-        return f"{self.policy}\n{self.waiting.value}"
+        """The policy, and what tasks do while they wait."""
+        return f"{self.policy}, {self.waiting.value}"
 
 
 SETUPS = (

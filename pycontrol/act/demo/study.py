@@ -9,9 +9,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 from analysis import taskset
 from analysis.answers import registry
 from analysis.answers.loading import without_workers
@@ -21,14 +18,13 @@ from analysis.simulation.simulate import Observed, SimulationError, worst_over_o
 from analysis.simulation.simulate import Options as Simulated
 from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, FileError, GpurtError, RuntimeFailure, UsageError
-from gpurt.text import is_terminal, visible
-from pycontrol.act.demo import table as demo_table
 from pycontrol.act.demo.boosted import unable_here, within_file
 from pycontrol.act.demo.results import SETUPS, Approach, Results, SetupResult, TaskInfo, TaskResult
 from pycontrol.act.run import crew, launch
 from pycontrol.act.run.emulator import Emulator
 from pycontrol.link import control as client
 from pycontrol.observe.judge.check import compare_tasks
+from pycontrol.output import render
 
 CASE_STUDY = Path("examples") / "case-study.toml"
 #: Number of random first releases with which each set-up is simulated.
@@ -156,7 +152,7 @@ def _policies(device: str, restore: bool) -> Iterator[client.Control]:
 
 
 def _run_all(
-    setups: Sequence[Approach], file: TasksetFile, options: StudyOptions, device: str, console: Console
+    setups: Sequence[Approach], file: TasksetFile, options: StudyOptions, device: str
 ) -> tuple[list[SetupResult], bool, list[str], BaseException | None]:
     """The results of each set-up, whether they are comparable, remarks, and what ended it early.
 
@@ -165,19 +161,12 @@ def _run_all(
     results: list[SetupResult] = []
     notes: dict[str, None] = {}
     comparable = True
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
-    shown = bar.add_task("", total=options.seconds * len(setups))
-    with _policies(device, options.device is not None) as control, bar:
+    shown = render.progress(int(options.seconds * len(setups)), "running, seconds")
+    with _policies(device, options.device is not None) as control, shown as bar:
         for number, setup in enumerate(setups):
-            name = f"{setup.policy}, {setup.waiting.value}"
-            bar.update(shown, description=f"[{number + 1}/{len(setups)}] {name}")
-            if not console.is_terminal:
-                console.print(f"[{number + 1}/{len(setups)}] {name}: {options.seconds:g} s", markup=False)
-            done = number * options.seconds
 
-            def advance(seconds: float, done: float = done) -> None:
-                bar.update(shown, completed=done + seconds)
+            def advance(seconds: float, done: float = number * options.seconds) -> None:
+                bar.reach(int(done + seconds))
 
             try:
                 result, run, remarks = _run_one(setup, file, options, device, control, advance)
@@ -213,8 +202,8 @@ def _footer(results: Results) -> str:
     )
 
 
-def demonstrate(options: StudyOptions, console: Console) -> Results:
-    """Runs the case study under every set-up and writes results, picture and traces; prints progress.
+def demonstrate(options: StudyOptions) -> Results:
+    """Runs the case study under every set-up and writes results and traces; shows progress.
 
     If a later set-up fails, or Ctrl-C comes, the results of those before it are written (``Results.ended``).
 
@@ -234,7 +223,7 @@ def demonstrate(options: StudyOptions, console: Console) -> Results:
         raise UsageError(f"{file.path}: has no tasks to demonstrate")
     with nullcontext() if options.device else Emulator(file.taskset.platform) as emulator:
         device = options.device or str(emulator.socket if emulator else "")
-        found, comparable, notes, ended = _run_all(setups, file, options, device, console)
+        found, comparable, notes, ended = _run_all(setups, file, options, device)
         notes = [*_circumstances(options, emulator), *notes]
     results = Results(
         file.path.name.removesuffix(".toml"), tuple(map(_info, file.taskset)), tuple(found), options.seconds,
@@ -242,19 +231,6 @@ def demonstrate(options: StudyOptions, console: Console) -> Results:
     )  # fmt: skip
     results.save(options.out / "results.json")
     return results
-
-
-class Output(Console):
-    """Stdout.  If its reader has gone, rich itself would exit with 1, the code for "no"."""
-
-    def on_broken_pipe(self) -> None:
-        """Raises BrokenPipeError."""
-        raise BrokenPipeError
-
-
-def progress_console() -> Console:
-    """A console that shows progress on a terminal, and nothing on stdout."""
-    return Console(stderr=True, quiet=not is_terminal(sys.stderr))
 
 
 def draw_study(results: Results, options: StudyOptions) -> list[Path]:
@@ -275,35 +251,44 @@ def claim(results: Results) -> str:
     return f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
 
 
-def conclude(results: Results, options: StudyOptions, console: Console) -> None:
-    """Draws the picture, and prints the tables, the circumstances and the names of the files written.
-
-    Raises:
-        FileError: the picture cannot be written.
-        RuntimeFailure: a bound was exceeded in virtual time.  Raised after everything was printed, as is what ended the
-            demonstration early.
-    """
-    files = draw_study(results, options)
-    console.print(demo_table.virtual_time(results))
-    console.print(f"- {claim(results)}\n", markup=False, highlight=False)
-    console.print(demo_table.this_machine(results))
-    for note in results.notes:
-        console.print(f"- {visible(note)}", markup=False, highlight=False)
-    for path in files:
-        console.print(f"wrote {visible(path)}", markup=False, highlight=False, soft_wrap=True)
-    if results.ended:
-        raise results.ended
-    if results.unsound:
-        raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
+def text_of(results: Results, files: Sequence[Path]) -> str:
+    """The results as a table with a line for each task under each set-up, and the names of the files."""
+    shown = list[tuple[str, ...]]()
+    for task in results.tasks:
+        due = "-" if task.best_effort else short_ms(task.deadline)
+        for one in results.setups:
+            cells = _cells(task, one.tasks[task.name], results.comparable)
+            shown.append((task.name, one.setup.policy, one.setup.waiting.value, due, *cells))
+    headers = ("task", "policy", "waits", "due", "MORT", "WCRT", "here", "missed")
+    other = "" if results.comparable else "; this machine is not the file's: no bound speaks of it"
+    legend = (
+        "Times in ms. MORT: the longest response time of simulated runs; WCRT: the bound by analysis;\n"
+        f"here: the longest on this machine{other}.\n"
+        "! is late, > above its bound. missed: jobs that were late here, of all; of a best-effort task jobs per second."
+    )
+    return "\n".join([render.table(headers, shown, blocks=False), legend, *(f"wrote {path}" for path in files)])
 
 
-def run_study(options: StudyOptions, console: Console | None = None) -> Results:
-    """The whole demonstration, as `gpurt demo` shows it: tables, circumstances, picture, files.
+def _cells(task: TaskInfo, one: TaskResult, comparable: bool) -> tuple[str, str, str, str]:
+    """What was seen in virtual time, what is proved, and what was seen here."""
+    limit = None if task.best_effort else task.deadline
+    proved = one.why_no_bound if one.bound is None and one.why_no_bound else short_ms(one.bound)
+    missed = "-" if one.throughput is None else f"{one.misses}/{one.jobs}"
+    if task.best_effort:
+        proved = "-"
+        missed = "-" if one.throughput is None else f"{one.throughput:.1f}/s"
+    here = short_ms(one.observed) + _mark(one.observed, limit, comparable and one.above_bound)
+    return short_ms(one.simulated) + _mark(one.simulated, limit, one.unsound), proved, here, missed
 
-    Raises:
-        GpurtError: as `demonstrate` and `conclude` do.
-    """
-    console = console or Output()
-    results = demonstrate(options, console)
-    conclude(results, options, console)
-    return results
+
+def _mark(time: int | None, limit: int | None, above: bool) -> str:
+    late = limit is not None and time is not None and time > limit
+    return ("!" if late else "") + (">" if above else "")
+
+
+def short_ms(time: int | None) -> str:
+    """A time in ms with four digits, so that the table's columns fit into 80 characters."""
+    if time is None:
+        return "-"
+    value = time / 1e6
+    return f"{value:.{2 if value < 99.995 else 1 if value < 999.95 else 0}f}"

@@ -156,14 +156,14 @@ class Wish:
     """The user's wishes: the options of the command, each as its help says."""
 
     inside: str
-    variant: str
-    order: str | None
-    units: int | None
-    sizes: str | None
-    mechanism: str | None
-    gpu: int | None
-    most: int | None
-    gpu_only: bool
+    variant: str = "best"
+    order: str | None = None
+    units: int | None = None
+    sizes: str | None = None
+    mechanism: str | None = None
+    gpu: int | None = None
+    most: int | None = None
+    gpu_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from analysis.taskset import task_name
-from analysis.traces.trace import Kind, Trace
 from gpurt.text import visible
 from gpurt.units import UNKNOWN_TIME, format_time
 from pycontrol.link.control import ClientInfo, UpdateLatency, raised, update_times
@@ -31,8 +29,7 @@ class Process:
     ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: the CPUs that its threads with a
     priority may use, or the main thread's if none has a priority.  ``segments``: how many GPU segments it has begun.
     ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
-    loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has
-    reported, if it did one job at a time.  ``beside``: likewise, if jobs of several were under way at once.
+    loaded ROS 2, whose executors serve several callbacks on one thread.
     """
 
     pid: int
@@ -43,8 +40,6 @@ class Process:
     segments: int | None = None
     gpu_priority: int | None = None
     executes: bool = False
-    serves: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
 
 
 def look_at_process(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
@@ -63,27 +58,6 @@ def look_at_process(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
         sum(one.segments for one in own) if own else None,
         next((one.set_priority for one in own if one.set_priority), None), _executes(pid),
     )  # fmt: skip
-
-
-def served_by_process(recorded: Trace, at_once: bool = False) -> dict[int, tuple[str, ...]]:
-    """By pid, the tasks of whose jobs each process told, one job at a time; ``at_once``: several, and not so."""
-    jobs: dict[int, list[tuple[int, int, str]]] = {}
-    begun: dict[tuple[int, str], int] = {}
-    for event in recorded.events:
-        if not event.process.isdecimal() or event.kind not in (Kind.START, Kind.COMPLETE):
-            continue
-        key = int(event.process), event.task
-        if event.kind is Kind.START:
-            begun[key] = event.time
-        elif key in begun:
-            jobs.setdefault(key[0], []).append((begun.pop(key), event.time, event.task))
-    found = {}
-    for process, those in jobs.items():
-        tasks = tuple(dict.fromkeys(task for _, _, task in sorted(those)))
-        apart = all(one[1] <= other[0] for one, other in pairwise(sorted(those)))
-        if apart is not at_once if len(tasks) > 1 else not at_once:
-            found[process] = tasks
-    return found
 
 
 def _executes(pid: int) -> bool:
@@ -114,15 +88,10 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
     ]
     names: dict[str, int] = {}
     for one in processes:
-        told = one.serves[0] if len(one.serves) == 1 and not one.executes else one.name
-        name = task_name(told)
+        name = task_name(one.name)
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
-        if one.beside:
-            threads = (_thread_of(one, task, name, at == 0) for at, task in enumerate(one.beside))
-            lines += [line for thread in threads for line in ("", *thread)]
-        else:
-            lines += ["", *(_executor(one, name) if one.executes or len(one.serves) > 1 else _task(one, name))]
+        lines += ["", *(_executor(one, name) if one.executes else _task(one, name))]
     return "\n".join(lines) + "\n"
 
 
@@ -149,25 +118,16 @@ def _task(one: Process, name: str) -> list[str]:
     ]
 
 
-def _thread_of(one: Process, task: str, process: str, first: bool) -> list[str]:
-    """The lines of a [[task]] that is one of several threads of a process; one of them has its command."""
-    made = _task(one, task_name(task))
-    why = f"it has told of jobs of {' and '.join(map(visible, one.beside))}, of which several were under way at once"
-    return [*made[:2], f'process = "{process}"  # {why}', *(made[2:] if first else made[2:-1])]
-
-
 def _executor(one: Process, name: str) -> list[str]:
-    """The lines of a [[thread]] and of the callbacks that it serves, as far as they are known; else of the first."""
+    """The lines of a [[thread]] and of the first of the callbacks that it serves."""
     why = "it has loaded ROS 2: an executor serves its callbacks one at a time"
-    if len(one.serves) > 1:
-        why = f"it has told of jobs of {' and '.join(map(visible, one.serves))}, and did one at a time"
     return [
         f"[[thread]]  # {_seen(one)}; {why}",
         f'name = "{name}"',
         *_place(one),
         f"order = {BLANK}  # ros2: a SingleThreadedExecutor; fifo: an EventsExecutor; several threads have no bound",
         _command(one),
-        *(line for task in one.serves or (f"{name[:50]}-callback",) for line in _callback(task, name)),
+        *_callback(f"{name[:50]}-callback", name),
     ]
 
 

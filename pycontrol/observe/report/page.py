@@ -16,7 +16,6 @@ from gpurt.text import visible
 from gpurt.types import DocumentView
 from gpurt.units import exact_ms
 from pycontrol.observe.observed import VERDICTS
-from pycontrol.observe.report import charts
 from pycontrol.output.render import bound, folded, room
 
 #: Times that are rounded down, so that what the page says holds; others are rounded up.
@@ -46,9 +45,9 @@ def _template() -> Template:
         loader=PackageLoader("pycontrol.observe.report"), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"label": charts.label, "folded": folded, "said": _said}
+    environment.filters |= {"folded": folded, "said": _said}
     environment.globals |= {
-        "charts": charts, "words": {one.value: one.words for one in Grows},
+        "words": {one.value: one.words for one in Grows},
         "support": SUPPORT, "policies": {one.name: one.sentence for one in POLICIES.values()}, "verdicts": VERDICTS,
     }  # fmt: skip
     return environment.get_template("report.html")

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Kind, Trace
 from gpurt.types import Document
 from pycontrol.machine.placement import FIFO, UNFOLDED
 from pycontrol.observe.judge.check import meant
-
-#: The number of equal intervals in which response times are counted.
-BINS = 48
 
 
 def released(recorded: Trace) -> bool:
@@ -45,19 +41,12 @@ def distributions(recorded: Trace, file: TasksetFile) -> dict[str, Document]:
     responses = recorded.responses()
     for name, task in meant(recorded, file).items():
         found.setdefault(task, []).extend(job.response for job in responses.get(name, ()))
-    tasks = {task.name: task for task in file.taskset}
-    return {name: _distribution(sorted(times), tasks[name]) for name, times in found.items() if times}
+    return {name: _distribution(sorted(times)) for name, times in found.items() if times}
 
 
-def _distribution(times: Sequence[int], task: Task) -> Document:
-    """``times``: in order.  Percentiles are times that were seen; the intervals reach to the deadline at least."""
-    width = -(-(max(times[-1], task.deadline) + 1) // BINS)
-    counts = [0] * BINS
-    for time in times:
-        counts[time // width] += 1
+def _distribution(times: Sequence[int]) -> Document:
+    """``times``: in order.  Percentiles are times that were seen."""
     return {
         "minimum_ns": times[0], "median_ns": times[(len(times) - 1) // 2],
         "p99_ns": times[-(-len(times) * 99 // 100) - 1],
-        "histogram": [{"below_ns": (at + 1) * width, "jobs": count} for at, count in enumerate(counts) if count],
-        "interval_ns": width,
     }  # fmt: skip

@@ -477,41 +477,16 @@ def test_the_probe_finds_nothing_wrong_with_it(
     monkeypatch.setattr(probe, "OFF_FOR", 1.0)
     (tmp_path / "load.py").write_text(LOAD)
     with loaded():
-        code = cli.run(["measure", "board", "--driver", "--load", f"{sys.executable} -S {tmp_path}/load.py", "--json"])
+        code = cli.run(["measure", "board", "--load", f"{sys.executable} -S {tmp_path}/load.py", "--json"])
         findings = {one["name"]: one for one in json.loads(capfd.readouterr().out)["findings"]}
         assert code == 0, findings
         assert sum(one["status"] == "ok" for one in findings.values()) >= 8, findings
         have("fail", 3)
-        assert cli.run(["measure", "board", "--driver"]) == 1
+        assert cli.run(["measure", "board"]) == 1
         assert "FAIL  updates: " in capfd.readouterr().out
         assert cli.run(["status", "--json"]) == 0
         (one,) = json.loads(capfd.readouterr().out)["patched"]
         assert (one["driver"], one["device"], one["condition"]) == ("amdgpu", "fake:0", "on")
-
-
-@the_whole_probe
-@pytest.mark.skipif(not Path("/sys/power/pm_test").exists(), reason="this kernel cannot try to sleep")
-def test_the_probe_has_the_machine_sleep(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As far as the kernel rehearses it, in a machine whose disk would not wake up; its clock can wake it."""
-    monkeypatch.setattr(probe, "BASIC", [])
-    monkeypatch.setattr(probe, "WITH_LOAD", [])
-    monkeypatch.setattr(probe, "BESIDE", 0.5)
-    (tmp_path / "load.py").write_text(LOAD)
-    Path("/sys/module/suspend/parameters/pm_test_delay").write_text("1")
-    with loaded():
-        Path("/sys/power/pm_test").write_text("freezer")
-        try:
-            load_command = f"{sys.executable} -S {tmp_path}/load.py"
-            code = cli.run(["measure", "board", "--driver", "--load", load_command, "--suspend", "--json"])
-        finally:
-            Path("/sys/power/pm_test").write_text("none")
-        said = capfd.readouterr()
-        (found,) = [one for one in json.loads(said.out)["findings"] if one["name"] == probe.SUSPEND]
-        assert (code, found["status"], found["text"][:32]) == (0, "warn", "rehearsed as far as freezer: mem"), found
-        assert found["text"] in said.err
-        assert [file.read_text() for file in Path("/sys/class/rtc").glob("rtc*/wakealarm")] == [""]
 
 
 @the_whole_probe
@@ -543,7 +518,7 @@ def test_the_probe_finds_the_gpu_by_its_number(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_probe_says_why_there_is_nothing_to_probe(capfd: pytest.CaptureFixture[str]) -> None:
     with loaded('refuse="no scheduler of its own"'):
-        assert cli.run(["measure", "board", "--driver"]) == 4
+        assert cli.run(["measure", "board"]) == 4
         assert "amdgpu fake:0: not switched by gpurt.ko: no scheduler of its own" in capfd.readouterr().err
         assert cli.run(["status"]) == 0
         assert "not switched by gpurt.ko: no scheduler of its own" in capfd.readouterr().out

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: GPL-2.0
-"""Whether a kernel keeps to its SMs."""
