@@ -403,7 +403,7 @@ def test_findings_of_one_kind_are_told_once_and_counted(
     clock = SimpleNamespace(monotonic=lambda: now, monotonic_ns=time.monotonic_ns, time_ns=time.time_ns)
     monkeypatch.setattr("pycontrol.commands.watch.time", clock)
     with click.Context(click.Command("watch")):
-        teller = Teller(False, None)
+        teller = Teller(False)
         for task in ("a", "b", "a", "a"):
             teller.tell([Finding(1, What.PERIOD, task, "text")])
         now += 11
@@ -416,7 +416,7 @@ def test_findings_of_one_kind_are_told_once_and_counted(
 def test_a_finding_has_its_time_of_day(capsys: pytest.CaptureFixture[str]) -> None:
     before = datetime.now()
     with click.Context(click.Command("watch")):
-        Teller(False, None).tell([Finding(time.monotonic_ns(), What.PERIOD, "a", "text")])
+        Teller(False).tell([Finding(time.monotonic_ns(), What.PERIOD, "a", "text")])
     day, hour, *_ = capsys.readouterr().out.split()
     about = timedelta(seconds=1)
     assert before - about < datetime.fromisoformat(f"{day} {hour}") < datetime.now() + about
