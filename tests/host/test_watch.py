@@ -391,7 +391,7 @@ def test_tasks_without_a_bound_are_said(
         assert judge.feed(event) == []
     for why in ("", lacking):
         with click.Context(click.Command("watch")):
-            code = Teller(True, None).end(judge, 2, why)
+            code = Teller(True).end(judge, 2, why)
         last = json.loads(capsys.readouterr().out)
         assert (code, last["in_time"], last["why"]) == (1 if why else 0, not why, why or None)
 
