@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model.energy import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.taskset import spatial
+from analysis.taskset.chains import LIMITS
 from analysis.taskset.file import TABLES
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.profiles import MISSING_PROFILES, SpatialReader
@@ -30,8 +32,10 @@ class EnergyFile:
     notes: tuple[str, ...] = ()
 
 
-def load_system(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
+def load_system(path: Path | str, ignore_cpu: bool = False, planned: bool = False) -> EnergyFile:
     """Reads and checks a file; ``ignore_cpu``: CPU segments are left out, with a note.
+
+    ``planned``: what makes jobs late, and no plan knows, is a mistake.  A host decides as jobs come.
 
     Raises TasksetError with every mistake, FileError if a file cannot be read.
     """
@@ -43,6 +47,8 @@ def load_system(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
     # a file without profiles is for other commands, and each of its segments would be a mistake
     tasks = reader.tasks(gpus, profiles) if document.get("profile") else []
     reader.unknown_tables()
+    if planned:
+        reader.unplanned()
     if report.problems:
         raise TasksetError(path, report.problems)
     return EnergyFile(path, SpatialSystem(tuple(gpus), tuple(tasks)), profiles, tuple(reader.notes))
@@ -58,6 +64,11 @@ class _Reader(SpatialReader):
                 self.report.add((key,), f"unknown {quoted(key)}; a taskset file has {', '.join(TABLES)}")
         if "platform" in self.document:
             spatial.MACHINE.read(self.document["platform"], ("platform",), self.report)
+
+    def unplanned(self) -> None:
+        """Reports what would make jobs later than any plan of energy has them."""
+        for where, why in _unplanned(self.document):
+            self.report.add(where, f"{where[-1]}: {why}, and no plan of energy knows that; leave it out")
 
     def tasks(self, gpus: list[SpatialGpu], profiles: dict[str, Profile]) -> list[SpatialTask]:
         found = []
@@ -111,3 +122,27 @@ class _Reader(SpatialReader):
         return kernels
 
 
+#: Keys of a [[task]] that no plan has, and what they say.
+_UNPLANNED = {
+    "jitter": "a job may be released later than it arrives", "max_period": "arrivals may be further apart than period",
+    "conflict": "another task slows it down", "thread": "its thread does one job at a time",
+    "partition": "it may use a part of the GPU only",
+}  # fmt: skip
+
+
+def _unplanned(document: Document) -> Iterator[tuple[Where, str]]:
+    """The places of what no plan has."""
+    for at, task in enumerate(_tables(document, "task")):
+        for key, why in _UNPLANNED.items():
+            if key in task and task[key] not in (1, "0ns", "0us", "0ms", "0s"):
+                yield ("task", at, key), why
+    for at, chain in enumerate(_tables(document, "chain")):
+        yield from ((("chain", at, key), "it limits a chain") for key in LIMITS if key in chain)
+    platform = document.get("platform")
+    if isinstance(platform, dict) and platform.get("cross_contention", 1) != 1:
+        yield ("platform", "cross_contention"), "kernels slow each other down"
+
+
+def _tables(document: Document, key: str) -> list[Document]:
+    found = document.get(key)
+    return [one if isinstance(one, dict) else {} for one in found] if isinstance(found, list) else []

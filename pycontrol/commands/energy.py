@@ -57,7 +57,7 @@ def simulate_command(
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
     files_apart([trace_path, plot_path], file)
-    loaded = load_system(file, ignore_cpu)
+    loaded = load_system(file, ignore_cpu, planned=True)
     if trace_path and len(policies) > 1:
         raise UsageError("-o goes with one --policy")
     jobs = sum(horizon // task.period + 1 for task in loaded.system.tasks)

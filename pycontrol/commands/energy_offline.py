@@ -43,7 +43,7 @@ def schedule_command(
     with the file's offsets, and no execution exceeds its worst case.
     """
     files_apart([output], file)
-    loaded = load_system(file, ignore_cpu)
+    loaded = load_system(file, ignore_cpu, planned=True)
     policy = policy or default_policy(loaded.system)
     setup = one_policy(loaded.system, policy)
     if output:

@@ -106,6 +106,28 @@ def test_one_mistake(tmp_path: Path, right: str, wrong: str, message: str | None
         assert message in "\n".join(problems(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("table", "line", "why"),
+    [
+        ("[[task]]", 'jitter = "5ms"', "jitter: a job may be released later than it arrives"),
+        ("[[task]]", 'max_period = "1s"', "max_period: arrivals may be further apart than period"),
+        ("[[task]]", "conflict = 1.5", "conflict: another task slows it down"),
+        ("[[task]]", 'thread = "one"', "thread: its thread does one job at a time"),
+        ("[[task]]", "partition = { compute_units = 2 }", "partition: it may use a part of the GPU only"),
+        ("[platform]", "cross_contention = 1.5", "cross_contention: kernels slow each other down"),
+        ("", '[[chain]]\nname = "c"\ntasks = ["t1", "t2"]\nmax_age = "9ms"', "max_age: it limits a chain"),
+    ],
+)  # fmt: skip
+def test_no_plan_is_made_of_what_makes_jobs_later(tmp_path: Path, table: str, line: str, why: str) -> None:
+    """A host takes jobs as they come."""
+    text = (EXAMPLES / "example5.toml").read_text()
+    path = written(tmp_path, text.replace(table, f"{table}\n{line}", 1) if table else f"{text}\n{line}\n")
+    load_system(path)
+    with pytest.raises(TasksetError) as caught:
+        load_system(path, planned=True)
+    assert [one.message for one in caught.value.problems] == [f"{why}, and no plan of energy knows that; leave it out"]
+
+
 def test_profiles_of_another_clock_are_refused(tmp_path: Path) -> None:
     text = TOY.replace('name = "big"\n', 'name = "big"\nclock = "1725MHz"\n', 1)
     text = text.replace('  gpu = "big"\n', '  gpu = "big"\n  clock = "1300MHz"\n', 1)
