@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from analysis.model import CpuSegment, Task
+from analysis.model import CpuSegment, Task, Taskset
 from gpurt.errors import TRACE_FIRST, FileError
 from gpurt.files import read_whole, written
 from gpurt.text import filename, visible
@@ -205,17 +205,26 @@ def traced_times(tasks: Iterable[Task]) -> str:
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
-def placed_of(tasks: Iterable[Task]) -> str:
+def placed_of(tasks: Taskset) -> str:
     """The ``placed`` of a trace: a hash of where and how urgently tasks execute, in any order.
 
-    The hash covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, and threads that serve several
-    tasks.  If any of these differ, the run is of another system.
+    The hash covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, threads that serve several
+    tasks, processes, workers, who releases whom, release jitter and resources.  If any of these differ, the run is of
+    another system.
     """
     found = sorted(
         (task.name, task.cpu, task.segment_priority, task.partition.name if task.partition else "", task.waiting.value,
          *([] if task.form is None else [task.form.word]),
-         *([] if task.thread is None else [task.thread.name, task.thread.order.value, task.rank])) for task in tasks
+         *([] if task.thread is None else [task.thread.name, task.thread.order.value, task.rank]),
+         *([] if task.process is None else ["process", task.process]),
+         *([f"jitter {task.jitter}"] if task.jitter else []),
+         *([f"released by {' '.join(sorted(before))}"] if (before := tasks.triggers.get(task.name)) else []))
+        for task in tasks
     )  # fmt: skip
+    if tasks.forks or tasks.resources:
+        held = [(one.name, one.protocol.value, sorted((s.task, s.time, s.times) for s in one.sections))
+                for one in tasks.resources]  # fmt: skip
+        found += sorted(map(repr, [*((one.task, one.after, one.workers, one.hold) for one in tasks.forks), *held]))
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 

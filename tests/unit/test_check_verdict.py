@@ -82,10 +82,20 @@ def test_a_run_in_another_waiting_mode_than_the_files(gpurt: Gpurt, run: Trace, 
         assert well or told["why"].startswith("in the run every task waited in mode busy, the file says otherwise")
 
 
+LOCK = """[[resource]]
+name = "map"
+protocol = "inheritance"
+sections = [{ task = "mapper", time = "1us" }]
+"""
+
+
 @pytest.mark.parametrize(("key", "old", "new"), [
     ("form", "priority = 10\n", 'priority = 10\nform = "owner"\n'), ("cpu", "cpu = 1", "cpu = 0"),
     ("GPU priority", "priority = 10\n", "priority = 10\ngpu_priority = 30\n"),
     ("waiting mode", 'waiting = "suspend"\n', 'waiting = "busy"\n'),
+    ("jitter", "priority = 10\n", 'priority = 10\njitter = "1ms"\n'),
+    ("process", "priority = 10\n", 'priority = 10\nprocess = "one"\n'),
+    ("resource", "[platform]\n", f"{LOCK}[platform]\n"),
 ])  # fmt: skip
 @pytest.mark.parametrize("before", [True, False])
 def test_a_run_of_tasks_in_other_places_is_of_another_system(
@@ -104,7 +114,7 @@ def test_a_run_of_tasks_in_other_places_is_of_another_system(
     assert gpurt("trace", "check", path, ran)[0] in (0, 1)
     code, out, err = gpurt("trace", "check", path, now)
     assert (code, out, err.count("\n")) == (3, "", 1)
-    assert "other CPUs, GPU priorities, partitions or waiting modes than the file's; record it again" in err
+    assert "other CPUs, GPU priorities, partitions or waiting modes than the file's, or have other" in err
 
 
 def test_programs_that_ended_early_are_no_evidence_for_the_rest_of_the_run(

@@ -324,6 +324,13 @@ def test_a_host_whose_urgent_work_begins_by_yield_is_not_that_of_a_file_for_isol
     assert not [one for one in objections(file, under("segment", REAL)) if one.code is Code.BEGIN]
 
 
+@pytest.mark.parametrize(("slice_", "right"), [("500us", True), ("499us", False)])
+def test_a_file_for_shorter_slices_than_agents_give_is_not_the_hosts(slice_: str, right: bool) -> None:
+    values = f'begin = "yield"\nyield = {{ slice = "{slice_}", groups = 2, decision = "10us", stall = "0us" }}'
+    file, host = parse(Path("set.toml"), text("segment", values)), under("segment", replace(REAL, begin=Begin.YIELD))
+    assert ("begin" in codes(file, host)) is not right
+
+
 @pytest.mark.parametrize("broken", ["", "[]", "{}", '{"gpus": 3}', '{"gpus": [{}]}', "null", "nan"])
 def test_a_trace_without_its_host_is_no_evidence_and_still_has_its_policy(broken: str) -> None:
     file = PARSED["segment suspend"]

@@ -13,11 +13,14 @@ from analysis.taskset.file import beyond_normal
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Notice, Policy, Tier
 from gpurt.text import visible
-from gpurt.units import exact_ms
+from gpurt.units import US, exact_ms
 from pycontrol.link.control import GpuStatus
 from pycontrol.link.placed import place_of
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import BOTH, BOUNDS, Code, Defeats, Objection
+
+#: The slice that agents give less urgent groups where the most urgent process begins by yield, ns.
+SHORT = lib.GPURT_SLICE_SHORT_US * US
 
 
 def users(taskset: Taskset) -> list[Task]:
@@ -95,6 +98,9 @@ def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
         if gpu.begin.word != wanted_way:
             text = f"GPU {gpu.gpu}: segments begin by {gpu.begin.word}, the file is for {wanted_way}"
             yield Objection(Code.BEGIN, text, f"`gpurt serve --begin {wanted_way}` changes that")
+        elif values and values.slice < SHORT:
+            text = f"the host gives less urgent groups slices of {_ms(SHORT)}, [platform.yield] has {_ms(values.slice)}"
+            yield Objection(Code.BEGIN, text, "write the longest that was measured: scripts/probe-nvidia --parts yield")
         elif values and gpu.ready is not None and gpu.ready > values.groups + max(len(users(file.taskset)) - 1, 0):
             text = f"GPU {gpu.gpu}: the most urgent process begins beside {gpu.ready} others, more than the file says"
             yield Objection(Code.BEGIN, text, "end some, or write how many there are into [platform.yield]")

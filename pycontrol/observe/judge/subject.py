@@ -40,7 +40,10 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
     if (times := recorded.meta.get("times")) and times != traced_times(_made_up(recorded, file)):
         return "its tasks have other periods or worst-case times than the file's, by which they executed"
     if (placed := recorded.meta.get("placed")) and placed != placed_of(file.taskset):
-        return "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's"
+        return (
+            "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's, or have other "
+            "processes, workers, resources or releases"
+        )
     return ""
 
 
