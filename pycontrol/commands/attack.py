@@ -10,6 +10,7 @@ import click
 from analysis.answers.chosen import covering_test, tests
 from analysis.answers.loading import analysable
 from analysis.answers.registry import UNITS
+from analysis.answers.verdict import NO_THETA, lacks_theta
 from analysis.attack.exact import Exact, TooManyStatesError, exact_ways, explore
 from analysis.attack.search import prioritised
 from analysis.chains.bounds import bound_of
@@ -67,6 +68,8 @@ def _test(taskset: Taskset, name: str | None) -> Test:
     test = covering_test(taskset, name).test
     if test is None:
         raise UsageError("no test is about the file's system; name one with --test")
+    if lacks_theta(test, taskset):
+        raise UsageError(NO_THETA.format(test.name))
     if test.name in UNITS:
         raise UsageError(f"{test.name} is about tasks that own units, which the explorer does not know")
     return test

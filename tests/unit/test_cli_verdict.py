@@ -629,3 +629,15 @@ def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt:
                        (f"{tmp_path}/none.py:f", "FileNotFoundError"), (f"{file}:mine2", "has no mine2")):  # fmt: skip
         code, _, err = gpurt("analyze", TWO, "--test", name)
         assert (code, said in err, err.count("\n")) == (2, True, 1), err
+
+
+def test_no_schedule_is_looked_at_whose_switches_cost_nobody_knows_what(gpurt: Gpurt, write: Write) -> None:
+    """As free ones a takes 9 ms, and as all of epsilon 11."""
+    task = 'period = "40ms"\nwaiting = "suspend"\nsegments = [{ misc = "1ms", gpu = "4ms" }]\n'
+    platform = '[platform]\ncpus = 2\npolicy = "timesliced"\ntime_slice = "2ms"\nepsilon = "2ms"\n'
+    tasks = f'[[task]]\nname = "a"\ncpu = 0\npriority = 2\ndeadline = "9ms"\n{task}' \
+            f'[[task]]\nname = "b"\ncpu = 1\npriority = 1\n{task}'
+    named = ("--test", "tsg-rr-suspend")
+    code, out, err = gpurt("attack", write(platform + tasks), *named)
+    assert (code, out, "tsg-rr-suspend needs theta in [platform]" in err) == (2, "", True)
+    assert gpurt("attack", write(f'{platform}theta = "2ms"\n{tasks}'), *named)[0] == 1
