@@ -221,11 +221,11 @@ def placed_of(tasks: Taskset) -> str:
          *([f"released by {' '.join(sorted(before))}"] if (before := tasks.triggers.get(task.name)) else []))
         for task in tasks
     )  # fmt: skip
-    if tasks.forks or tasks.resources:
-        held = [(one.name, one.protocol.value, sorted((s.task, s.time, s.times) for s in one.sections))
-                for one in tasks.resources]  # fmt: skip
-        found += sorted(map(repr, [*((one.task, one.after, one.workers, one.hold) for one in tasks.forks), *held]))
-    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+    forks = [repr((one.task, one.after, one.workers, one.hold)) for one in tasks.forks]
+    held = [repr((one.name, one.protocol.value, sorted((s.task, s.time, s.times) for s in one.sections)))
+            for one in tasks.resources]  # fmt: skip
+    more = "".join(sorted([*forks, *held]))
+    return hashlib.sha256(f"{found!r}{more}".encode()).hexdigest()[:16]
 
 
 def _rank(about: About | None) -> int:
