@@ -2,7 +2,7 @@
 /* Bounds of tasks that own units of the GPU, and the search for an allocation (analysis/rtgpu). */
 #include <stdlib.h>
 
-#include "rtgpu_response.h"
+#include "rtgpu_state.h"
 
 /* A task's response on so many units; the tasks above it have theirs.  @all: the least of the forms. */
 static int64_t respond(struct run *r, u32 index, int all)
@@ -106,36 +106,30 @@ static void prepare_all(struct run *r, const u32 *given, u32 rest)
 		rtgpu_prepare(r, i, i < r->real_time && given ? given[i] : r->b->user[r->begin + i] ? rest : 0);
 }
 
-static int find(struct run *r, u32 set, u32 *given, int64_t *wcrt)
-{
-	u32 i, needed = 0;
-	int answer = rtgpu_begin(r, set);
-
-	if (answer)
-		return answer;
-	for (i = 0; i < r->real_time; i++)
-		needed += r->b->user[r->begin + i] ? smallest(r->units) : 0;
-	if (needed <= r->units->total) {
-		prepare_all(r, NULL, r->units->total ? r->units->total : 1);
-		answer = give(r, 0, r->units->total);
-	}
-	if (answer == GPURT_RTGPU_YES && given) {
-		whole(r);
-		for (i = 0; i < r->real_time; i++) {
-			given[i] = r->state[i].units;
-			wcrt[i] = r->state[i].wcrt;
-		}
-	}
-	free(r->state);
-	return answer;
-}
-
 int gpurt_rtgpu_find(const struct gpurt_rtgpu_batch *b, const struct gpurt_rtgpu_method *method, u32 set,
 		     const struct gpurt_rtgpu_units *units, u32 *given, int64_t *wcrt)
 {
 	struct run r = { .b = b, .method = method, .units = units };
+	u32 i, needed = 0;
+	int answer = rtgpu_begin(&r, set);
 
-	return find(&r, set, given, wcrt);
+	if (answer)
+		return answer;
+	for (i = 0; i < r.real_time; i++)
+		needed += b->user[r.begin + i] ? smallest(units) : 0;
+	if (needed <= units->total) {
+		prepare_all(&r, NULL, units->total ? units->total : 1);
+		answer = give(&r, 0, units->total);
+	}
+	if (answer == GPURT_RTGPU_YES) {
+		whole(&r);
+		for (i = 0; i < r.real_time; i++) {
+			given[i] = r.state[i].units;
+			wcrt[i] = r.state[i].wcrt;
+		}
+	}
+	free(r.state);
+	return answer;
 }
 
 int gpurt_rtgpu_bounds(const struct gpurt_rtgpu_batch *b, const struct gpurt_rtgpu_method *method, u32 set,
@@ -153,20 +147,4 @@ int gpurt_rtgpu_bounds(const struct gpurt_rtgpu_batch *b, const struct gpurt_rtg
 		wcrt[i] = r.state[i].wcrt;
 	free(r.state);
 	return (int)solved;
-}
-
-int gpurt_rtgpu_verdicts(const struct gpurt_rtgpu_batch *b, const struct gpurt_rtgpu_method *method, u32 from, u32 to,
-			 const struct gpurt_rtgpu_units *units, u8 *out)
-{
-	struct run r = { .b = b, .method = method, .units = units };
-	u32 set;
-
-	for (set = from; set < to; set++) {
-		int answer = find(&r, set, NULL, NULL);
-
-		if (answer < 0)
-			return answer;
-		out[set] = (u8)answer;
-	}
-	return 0;
 }

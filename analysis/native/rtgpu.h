@@ -69,8 +69,4 @@ int gpurt_rtgpu_find(const struct gpurt_rtgpu_batch *b, const struct gpurt_rtgpu
 int gpurt_rtgpu_bounds(const struct gpurt_rtgpu_batch *b, const struct gpurt_rtgpu_method *method, u32 set,
 		       const u32 *given, int64_t *wcrt);
 
-/* gpurt_rtgpu_find() for the tasksets @from to @to - 1; answers to @out.  Returns 0 or a negated error. */
-int gpurt_rtgpu_verdicts(const struct gpurt_rtgpu_batch *b, const struct gpurt_rtgpu_method *method, u32 from, u32 to,
-			 const struct gpurt_rtgpu_units *units, u8 *out);
-
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tasks that wait busily while they copy and while kernels execute: STGM. */
-#include "rtgpu_response.h"
+#include "rtgpu_state.h"
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Workload functions of tasks that suspend, and the least window (analysis/rtgpu/workload.py). */
-#include "rtgpu_load.h"
+#include "rtgpu_state.h"
 
 /* Searches that take longer start again from what the utilization says. */
 #define PATIENCE 48

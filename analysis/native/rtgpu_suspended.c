@@ -2,7 +2,7 @@
 /* Tasks that suspend while they copy and while kernels execute: R1 to R4 (analysis/rtgpu/bounds.py). */
 #include <string.h>
 
-#include "rtgpu_response.h"
+#include "rtgpu_state.h"
 
 int64_t rtgpu_blocking(const struct run *r, u32 index)
 {

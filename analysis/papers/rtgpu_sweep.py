@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 
 from analysis.papers.registry import METHODS
 from analysis.papers.rtgpu_tasksets import Drawn
-from analysis.rta.columns import pointer
-from analysis.rtgpu import allocate, compiled
+from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import Units
 from analysis.rtgpu.method import Method
 from analysis.rtgpu.simulate import Way, simulate_units
-from gpurt._gpurt import lib
 
 #: Simulated runs of a taskset, each from other first releases.
 RUNS_OF_A_TASKSET = 10
@@ -24,15 +22,8 @@ def unit_verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArra
 
     Raises Endless if a search did not end.
     """
-    answers = np.zeros(len(batch), np.uint8)
-    view, out, given = batch.view(), pointer("u8", answers), compiled.units_of(units)
-    facts = compiled.facts_of(method, not method.exact_least)
-    if lib.gpurt_rtgpu_verdicts(view, facts, 0, len(batch), given, out):
-        raise MemoryError
-    if (answers == lib.GPURT_RTGPU_MANY).any():
-        raise allocate.Endless
-    found: NDArray[np.bool_] = answers == lib.GPURT_RTGPU_YES
-    return found
+    found = [compiled.given(batch, index, method, units) is not None for index in range(len(batch))]
+    return np.array(found, np.bool_)
 
 
 def schedulable_on_units(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_]:

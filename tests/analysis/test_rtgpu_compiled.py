@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 
@@ -129,9 +128,6 @@ def test_verdicts_of_a_batch() -> None:
     batch = compiled.from_systems(systems, 4)
     expected = [allocate.find_allocation(system, Units(4)) is not None for system in systems]
     assert sweep.unit_verdicts(batch, RTGPU, Units(4)).tolist() == expected
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda _: sweep.unit_verdicts(batch, RTGPU, Units(4)), range(2)))
-    assert [one.tolist() for one in found] == [expected] * 2
 
 
 def test_a_nanosecond_below_a_second_ends() -> None:
