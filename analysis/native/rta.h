@@ -15,7 +15,7 @@ enum gpurt_rta_busy {
 	GPURT_RTA_SOME,			/* each in its own mode */
 };
 
-/* Which pending job a thread that serves several tasks serves next (analysis/model/callbacks.py). */
+/* The pending job that a thread of several tasks serves next (analysis/model/callbacks.py). */
 enum gpurt_rta_order {
 	GPURT_RTA_FIFO,
 	GPURT_RTA_PRIORITY,
@@ -32,7 +32,7 @@ struct gpurt_rta_test {
 	int64_t poll;			/* of policy `job`, ns */
 };
 
-/* What functions return; errors are negative. */
+/* The answers of functions; errors are negative. */
 enum gpurt_rta_answer {
 	GPURT_RTA_YES,
 	GPURT_RTA_REFUSED,		/* sums could exceed 63 bits, or no formula knows such threads: ask the readable implementation */
@@ -68,8 +68,8 @@ int gpurt_rta_bounds(const struct gpurt_columns *columns, const struct gpurt_rta
 
 /*
  * Audsley's method.  Writes to @levels, for each task by its index, its level: 1 for the lowest; 0 if it uses no GPU or
- * has none.  Writes to @given how many levels were given until no task could take the next.  @given is -1 if a task fails
- * on which no level has an influence.  Returns 0, GPURT_RTA_REFUSED, also for more users than levels, or an error.
+ * has none.  Writes to @given how many levels were given until no task could take the next.  A task on which no level has
+ * an influence may fail: -1 then.  Returns 0, GPURT_RTA_REFUSED, also for more users than levels, or an error.
  */
 int gpurt_rta_levels(const struct gpurt_columns *columns, const struct gpurt_rta_test *test, u32 *levels, int *given);
 

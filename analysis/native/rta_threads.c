@@ -9,7 +9,7 @@ struct served {
 	u32 begin, end, at;
 };
 
-/* Which of them can be in a chain. */
+/* Those of them that can be in a chain. */
 struct company {
 	struct served all;
 	u32 once, until;	/* places: one job of each from @once to @until - 1 */
