@@ -177,7 +177,7 @@ static int run_gpu_segment(const struct task_segment *segment, uint64_t *stamp)
 	int result = 0;
 
 	stamp[0] = now_ns();
-	if (task->args.managed)
+	if (!task->args.unmanaged)
 		result = gpurt_segment_begin(host, begin_flags, (unsigned int)task->args.gpu_priority);
 	if (result && stop)
 		return result;
@@ -189,7 +189,7 @@ static int run_gpu_segment(const struct task_segment *segment, uint64_t *stamp)
 	if (result)
 		return result;
 	stamp[4] = now_ns();
-	if (task->args.managed)
+	if (!task->args.unmanaged)
 		result = gpurt_segment_end(host, 0);
 	stamp[5] = now_ns();
 	return result ? report_error("cannot end a GPU segment", result) : 0;

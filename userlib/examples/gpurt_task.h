@@ -47,10 +47,10 @@ struct task_args {
 	int start_fd;			/* -1: none; start_at is used */
 	int parent;			/* 0: none */
 	bool busy;
-	bool managed;			/* it begins and ends segments */
+	bool unmanaged;			/* it neither begins nor ends segments */
 	bool tell;			/* it says when its jobs begin and end */
 	enum task_order order;		/* of the thread, if it serves several tasks */
-	unsigned int rank;		/* in that order, 0 first */
+	int rank;			/* in that order, 0 first */
 	bool timer;			/* late, it skips releases; order `ros2-live-timers` looks at it first */
 	unsigned int segments;
 	struct task_segment segment[TASK_MAX_SEGMENTS];

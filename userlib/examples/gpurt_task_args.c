@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,7 @@ static struct task_span span_at(const char **text)
 
 static void parse_segments(struct task_args *args, const char *text)
 {
+	args->segments = 0;
 	while (*text || !args->segments) {
 		struct task_segment *segment = &args->segment[args->segments];
 
@@ -153,157 +155,125 @@ static void parse_scale(struct task_args *args, const char *text)
 		fail("--scale: expected percentages LOW..HIGH such as 0..100, not \"%s\"", text);
 }
 
-enum option_code {
-	OPT_NAME = 256, OPT_SEGMENTS, OPT_PERIOD, OPT_DEADLINE, OPT_OFFSET, OPT_CPU, OPT_PRIORITY, OPT_GPU_PRIORITY,
-	OPT_WAITING, OPT_NO_SEGMENTS, OPT_TELL, OPT_SCALE, OPT_SEED, OPT_ALSO, OPT_ORDER, OPT_RANK, OPT_TIMER, OPT_JOBS, OPT_UNTIL, OPT_START_AT, OPT_START_FD,
-	OPT_READY_FD, OPT_REPORT, OPT_DEVICE, OPT_PARENT, OPT_EXEC, OPT_HELP,
-};
+static void parse_waiting(struct task_args *args, const char *text)
+{
+	args->busy = !strcmp(text, "busy");
+	if (!args->busy && strcmp(text, "suspend"))
+		fail("--waiting: expected busy or suspend, not \"%s\"", text);
+}
 
-static const struct option options[] = {
-	{ "name", required_argument, NULL, OPT_NAME },
-	{ "segments", required_argument, NULL, OPT_SEGMENTS },
-	{ "period", required_argument, NULL, OPT_PERIOD },
-	{ "deadline", required_argument, NULL, OPT_DEADLINE },
-	{ "offset", required_argument, NULL, OPT_OFFSET },
-	{ "cpu", required_argument, NULL, OPT_CPU },
-	{ "priority", required_argument, NULL, OPT_PRIORITY },
-	{ "gpu-priority", required_argument, NULL, OPT_GPU_PRIORITY },
-	{ "waiting", required_argument, NULL, OPT_WAITING },
-	{ "no-segments", no_argument, NULL, OPT_NO_SEGMENTS },
-	{ "tell", no_argument, NULL, OPT_TELL },
-	{ "scale", required_argument, NULL, OPT_SCALE },
-	{ "seed", required_argument, NULL, OPT_SEED },
-	{ "also", no_argument, NULL, OPT_ALSO },
-	{ "order", required_argument, NULL, OPT_ORDER },
-	{ "rank", required_argument, NULL, OPT_RANK },
-	{ "timer", no_argument, NULL, OPT_TIMER },
-	{ "jobs", required_argument, NULL, OPT_JOBS },
-	{ "until", required_argument, NULL, OPT_UNTIL },
-	{ "start-at", required_argument, NULL, OPT_START_AT },
-	{ "start-fd", required_argument, NULL, OPT_START_FD },
-	{ "ready-fd", required_argument, NULL, OPT_READY_FD },
-	{ "report", required_argument, NULL, OPT_REPORT },
-	{ "device", required_argument, NULL, OPT_DEVICE },
-	{ "parent", required_argument, NULL, OPT_PARENT },
-	{ "exec", no_argument, NULL, OPT_EXEC },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 },
-};
-
-static enum task_order parse_order(const char *value)
+static void parse_order(struct task_args *args, const char *text)
 {
 	static const char *const orders[] = { "fifo", "priority", "ros2", "ros2-live-timers" };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
-		if (!strcmp(value, orders[i]))
-			return (enum task_order)i;
-	fail("--order: expected fifo, priority, ros2 or ros2-live-timers, not \"%s\"", value);
+		if (!strcmp(text, orders[i])) {
+			args->order = (enum task_order)i;
+			return;
+		}
+	fail("--order: expected fifo, priority, ros2 or ros2-live-timers, not \"%s\"", text);
 }
 
-/* Options of what a job does.  Returns false for any other option. */
-static bool parse_job_option(struct task_args *args, int code, const char *value)
+static void print_usage(struct task_args *args, const char *text)
 {
-	switch (code) {
-	case OPT_SEGMENTS:
-		args->segments = 0;
-		parse_segments(args, value);
-		return true;
-	case OPT_WAITING:
-		args->busy = !strcmp(value, "busy");
-		if (!args->busy && strcmp(value, "suspend"))
-			fail("--waiting: expected busy or suspend, not \"%s\"", value);
-		return true;
-	case OPT_NO_SEGMENTS:
-		args->managed = false;
-		return true;
-	case OPT_TELL:
-		args->tell = true;
-		return true;
-	case OPT_ORDER:
-		args->order = parse_order(value);
-		return true;
-	case OPT_RANK:
-		args->rank = (unsigned int)number("rank", value, 0, 9999);
-		return true;
-	case OPT_TIMER:
-		args->timer = true;
-		return true;
-	case OPT_SCALE:
-		parse_scale(args, value);
-		return true;
-	case OPT_SEED:
-		args->seed = number("seed", value, 0, UINT64_MAX);
-		return true;
-	case OPT_GPU_PRIORITY:
-		args->gpu_priority = (int)number("gpu-priority", value, 0, 99);
-		return true;
-	default:
-		return false;
+	(void)args, (void)text;
+	fputs(usage, stdout);
+	exit(0);
+}
+
+/* What an option is followed by, and so what its field is.  FLAG and those after it: nothing follows. */
+enum kind { TEXT, INTEGER, COUNT, TIME, OWN, FLAG, HELP, ALSO, EXEC };
+
+static const struct rule {
+	const char *name;
+	enum kind kind;
+	size_t at;		/* the field in struct task_args; OWN and HELP: @read fills it in */
+	uint64_t low, high;
+	void (*read)(struct task_args *args, const char *text);
+} rules[] = {
+#define FIELD(name) offsetof(struct task_args, name)
+	{ "name", TEXT, FIELD(name), 0, 0, NULL },
+	{ "segments", OWN, 0, 0, 0, parse_segments },
+	{ "period", TIME, FIELD(period), 0, 0, NULL },
+	{ "deadline", TIME, FIELD(deadline), 0, 0, NULL },
+	{ "offset", TIME, FIELD(offset), 0, 0, NULL },
+	{ "cpu", INTEGER, FIELD(cpu), 0, 65535, NULL },
+	{ "priority", INTEGER, FIELD(priority), 0, TASK_MAX_PRIORITY, NULL },
+	{ "gpu-priority", INTEGER, FIELD(gpu_priority), 0, 99, NULL },
+	{ "waiting", OWN, 0, 0, 0, parse_waiting },
+	{ "no-segments", FLAG, FIELD(unmanaged), 0, 0, NULL },
+	{ "tell", FLAG, FIELD(tell), 0, 0, NULL },
+	{ "scale", OWN, 0, 0, 0, parse_scale },
+	{ "seed", COUNT, FIELD(seed), 0, UINT64_MAX, NULL },
+	{ "also", ALSO, 0, 0, 0, NULL },
+	{ "order", OWN, 0, 0, 0, parse_order },
+	{ "rank", INTEGER, FIELD(rank), 0, 9999, NULL },
+	{ "timer", FLAG, FIELD(timer), 0, 0, NULL },
+	{ "jobs", COUNT, FIELD(jobs), 1, TASK_MAX_JOBS, NULL },
+	{ "until", COUNT, FIELD(until), 1, INT64_MAX, NULL },
+	{ "start-at", COUNT, FIELD(start_at), 1, INT64_MAX, NULL },
+	{ "start-fd", INTEGER, FIELD(start_fd), 0, 1 << 20, NULL },
+	{ "ready-fd", INTEGER, FIELD(ready_fd), 0, 1 << 20, NULL },
+	{ "report", TEXT, FIELD(report), 0, 0, NULL },
+	{ "device", TEXT, FIELD(device), 0, 0, NULL },
+	{ "parent", INTEGER, FIELD(parent), 1, 1 << 30, NULL },
+	{ "exec", EXEC, 0, 0, 0, NULL },
+	{ "help", HELP, 0, 0, 0, print_usage },
+#undef FIELD
+};
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+#define FIRST_CODE 256		/* of getopt_long(), whose other codes are characters */
+
+static void parse_option(struct task_args *args, const struct rule *rule, const char *text)
+{
+	void *field = (char *)args + rule->at;
+
+	switch (rule->kind) {
+	case TEXT:
+		*(const char **)field = text;
+		break;
+	case INTEGER:
+		*(int *)field = (int)number(rule->name, text, rule->low, rule->high);
+		break;
+	case COUNT:
+		*(uint64_t *)field = number(rule->name, text, rule->low, rule->high);
+		break;
+	case TIME:
+		*(uint64_t *)field = whole_time(rule->name, text);
+		break;
+	case FLAG:
+		*(bool *)field = true;
+		break;
+	case OWN:
+	case HELP:
+		rule->read(args, text);
+		break;
+	case ALSO:
+	case EXEC:
+		break;
 	}
 }
 
-/* Options of when jobs are released.  Returns false for any other option. */
-static bool parse_time_option(struct task_args *args, int code, const char *value)
+/* Reads options up to --also or --exec, or the last one.  Returns which of these it was; FLAG: the last one. */
+static enum kind parse_options(struct task_args *args, int argc, char **argv)
 {
-	switch (code) {
-	case OPT_PERIOD:
-		args->period = whole_time("period", value);
-		return true;
-	case OPT_DEADLINE:
-		args->deadline = whole_time("deadline", value);
-		return true;
-	case OPT_OFFSET:
-		args->offset = whole_time("offset", value);
-		return true;
-	case OPT_JOBS:
-		args->jobs = number("jobs", value, 1, TASK_MAX_JOBS);
-		return true;
-	case OPT_UNTIL:
-		args->until = number("until", value, 1, INT64_MAX);
-		return true;
-	case OPT_START_AT:
-		args->start_at = number("start-at", value, 1, INT64_MAX);
-		return true;
-	default:
-		return false;
-	}
-}
+	struct option options[RULES + 1] = { { NULL, 0, NULL, 0 } };
+	const struct rule *rule;
+	int code, i;
 
-/* All other options: where the task runs, and its host, report and parent. */
-static void parse_option(struct task_args *args, int code, const char *value)
-{
-	switch (code) {
-	case OPT_NAME:
-		args->name = value;
-		break;
-	case OPT_CPU:
-		args->cpu = (int)number("cpu", value, 0, 65535);
-		break;
-	case OPT_PRIORITY:
-		args->priority = (int)number("priority", value, 0, TASK_MAX_PRIORITY);
-		break;
-	case OPT_START_FD:
-		args->start_fd = (int)number("start-fd", value, 0, 1 << 20);
-		break;
-	case OPT_READY_FD:
-		args->ready_fd = (int)number("ready-fd", value, 0, 1 << 20);
-		break;
-	case OPT_REPORT:
-		args->report = value;
-		break;
-	case OPT_DEVICE:
-		args->device = value;
-		break;
-	case OPT_PARENT:
-		args->parent = (int)number("parent", value, 1, 1 << 30);
-		break;
-	case OPT_HELP:
-		fputs(usage, stdout);
-		exit(0);
-	default:
-		fail("see gpurt_task --help");
+	for (i = 0; i < (int)RULES; i++)
+		options[i] = (struct option){ rules[i].name, rules[i].kind < FLAG, NULL, FIRST_CODE + i };
+	optind = 0;
+	while ((code = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (code < FIRST_CODE)
+			fail("see gpurt_task --help");
+		rule = &rules[code - FIRST_CODE];
+		if (rule->kind == ALSO || rule->kind == EXEC)
+			return rule->kind;
+		parse_option(args, rule, optarg);
 	}
+	return FLAG;
 }
 
 static void check(struct task_args *args)
@@ -320,11 +290,11 @@ static void check(struct task_args *args)
 
 int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv)
 {
-	int code;
+	enum kind ended;
 
 	*args = (struct task_args){
 		.name = "task", .report = "-", .until = TASK_FOREVER, .jobs = TASK_FOREVER, .scale_low = 100,
-		.scale_high = 100, .cpu = -1, .ready_fd = -1, .start_fd = -1, .managed = true,
+		.scale_high = 100, .cpu = -1, .ready_fd = -1, .start_fd = -1,
 	};
 	if (before) {
 		*args = *before;
@@ -332,21 +302,15 @@ int task_parse(struct task_args *args, const struct task_args *before, int argc,
 		args->period = args->deadline = args->offset = 0;
 		args->timer = false;
 	}
-	optind = 0;
-	while ((code = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		if (code == OPT_EXEC || code == OPT_ALSO)
-			break;
-		if (!parse_job_option(args, code, optarg) && !parse_time_option(args, code, optarg))
-			parse_option(args, code, optarg);
-	}
-	if (code == OPT_EXEC && optind == argc)
+	ended = parse_options(args, argc, argv);
+	if (ended == EXEC && optind == argc)
 		fail("--exec: a command must follow");
-	if (code == OPT_EXEC) {
+	if (ended == EXEC) {
 		args->command = &argv[optind];
 		return 0;
 	}
-	if (code != OPT_ALSO && optind != argc)
+	if (ended != ALSO && optind != argc)
 		fail("unexpected argument \"%s\"", argv[optind]);
 	check(args);
-	return code == OPT_ALSO ? optind - 1 : 0;
+	return ended == ALSO ? optind - 1 : 0;
 }
