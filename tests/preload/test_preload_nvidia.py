@@ -207,12 +207,9 @@ def test_what_the_program_has_started_comes_back(start: Start, plane: Control, g
     eventually(lambda: gpu.enabled(background.pid))
 
 
-@pytest.mark.parametrize("method", ["schedule", "timeslice"])
-def test_a_channel_without_a_group_that_the_method_cannot_switch(
-    method: str, start: Start, hasty: Served
-) -> None:
+def test_a_channel_without_a_group_that_the_method_cannot_switch(start: Start, hasty: Served) -> None:
     """Its process is late, for nothing has been done to it."""
-    is_late(start(at=hasty.path, FAKE_BARE="1", GPURT_NVIDIA_METHOD=method), start(at=hasty.path), hasty)
+    is_late(start(at=hasty.path, FAKE_BARE="1", GPURT_NVIDIA_METHOD="schedule"), start(at=hasty.path), hasty)
 
 
 @pytest.mark.parametrize("call", [25, 26, 0])
@@ -255,21 +252,6 @@ def test_what_the_program_has_disabled_stays(method: str, own: str, start: Start
     turned = calls(gpu, background)[-2:]
     assert not gpu.enabled(background.pid)
     assert not {"enable 1", "schedule 1"} & set(turned)
-
-
-def test_a_time_slice_comes_back(start: Start, plane: Control, gpu: FakeGpu) -> None:
-    background, urgent = start(GPURT_NVIDIA_METHOD="timeslice"), real_time(plane, start())
-    background.do("own-slice 3000")
-    for own in ([], ["own-slice 4000"]):
-        urgent.do(LONG)
-        eventually(lambda: calls(gpu, background)[-1] == "slice 1")
-        background.do(*own)
-        gpu.finish(urgent.pid)
-        urgent.do("all")
-        wanted = "slice 4000" if own else "slice 3000"
-        eventually(lambda wanted=wanted: calls(gpu, background)[-1] == wanted)
-    assert plane.status()[0].tier is Tier.HINTS
-    assert "tier T0" in background.said()
 
 
 def test_to_schedule_stops_nothing_under_firmware(start: Start, plane: Control, gpu: FakeGpu) -> None:

@@ -174,7 +174,7 @@ def test_who_has_several_groups_keeps_its_slices_and_nobody_yields_beside_it(
 
 
 @pytest.mark.parametrize(
-    "extra", [{"FAKE_BARE": "1"}, {"GPURT_NVIDIA_METHOD": "timeslice"}, {"GPURT_AUTO": "0"}, {"FAKE_MIG": "0.7.0"}],
+    "extra", [{"FAKE_BARE": "1"}, {"GPURT_NVIDIA_METHOD": "schedule"}, {"GPURT_AUTO": "0"}, {"FAKE_MIG": "0.7.0"}],
     ids=["bare", "method", "no automatic segments", "MIG"],
 )
 def test_some_cannot_yield(extra: dict[str, str], start: Start, plane: Control, gpu: FakeGpu) -> None:

@@ -45,13 +45,10 @@ static const char *address_of(const struct gpu_file *file)
 static void made(struct gpu_file *file, uint32_t queue)
 {
 	struct tsg like = { .file = file, .handle = queue, .device = address_of(file) };
-	static bool told;
 
 	like.gpu = like.device ? numbers_of("amdgpu-userq", like.device, kfd_gpu_at(like.device)) : NO_GPU;
 	agent_add(&like);
-	if (!told)
-		preload_say("amdgpu-userq: tier T0: " USERQ_WHY);
-	told = true;
+	preload_say_once("amdgpu-userq: tier T0: %s", USERQ_WHY);
 }
 
 /* The answer takes the place of what was asked for. */

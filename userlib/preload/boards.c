@@ -332,7 +332,6 @@ bool agent_catch_up(void)
  */
 void agent_insist(void)
 {
-	static bool told;
 	bool refused = true;
 	int i;
 
@@ -343,9 +342,8 @@ void agent_insist(void)
 		hopeless = refused && i + 1 == RETRIES;
 		preload_unlock();
 	}
-	if (refused && !told)
-		preload_say("the driver does not switch a new time-slice group: it may run beside the GPU's owner");
-	told |= refused;
+	if (refused)
+		preload_say_once("the driver does not switch a new time-slice group: it may run beside the GPU's owner");
 }
 
 /* The number of TSGs that the process has on that GPU. */

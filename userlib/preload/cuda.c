@@ -95,23 +95,7 @@ static void *stream_of_launch(const struct launch_config *config)
 	return config ? config->stream : NULL;
 }
 
-/* Gives work to several streams, of several devices. */
-#define WORK_MANY(name, per_thread, unused, params, args)			\
-REAL(name, params, args)								\
-{										\
-	const struct launch_params *all = launches;				\
-	struct launch_list list = { 0 };					\
-	struct place place;							\
-	unsigned int i;								\
-	int result;								\
-										\
-	for (i = 0; i < number; i++) {						\
-		place = here(all[i].stream, per_thread);			\
-		launch_one_more(&list, &place);					\
-	}									\
-	REAL_LAUNCHES(&list, name, args);					\
-	return result;								\
-}
+#define WORK_MANY(name, per_thread, stream, params, args) WORK_OF(launch_params, name, per_thread, params, args)
 
 #define WAIT_CURRENT(name, per_thread, stream, params, args)			\
 	WAIT(name, segments_snapshot_context(current_context()), params, args)
@@ -151,39 +135,15 @@ static struct place of_green_stream(void *stream)
 }
 
 #define MAKE_GREEN_STREAM(name, per_thread, stream, params, args)		\
-REAL(name, params, args)								\
-{										\
-	struct place place;							\
-	int result;								\
-										\
-	result = real_##name args;						\
-	if (!result) {								\
-		place = of_green_stream(*(void **)made);			\
-		segments_stream(&place, flags & 1);				\
-	}									\
-	return result;								\
-}
+	AFTER(name, made_stream(of_green_stream(*(void **)made), flags & 1), params, args)
 
-#define BEGIN_CAPTURE(name, per_thread, stream, params, args)			\
-REAL(name, params, args)								\
-{										\
-	int result;								\
-										\
-	result = real_##name args;						\
-	if (!result)								\
-		atomic_fetch_add(&captures, 1);					\
-	return result;								\
-}
+#define BEGIN_CAPTURE(name, per_thread, stream, params, args) AFTER(name, atomic_fetch_add(&captures, 1), params, args)
+#define END_CAPTURE(name, per_thread, stream, params, args) AFTER(name, end_capture(), params, args)
 
-#define END_CAPTURE(name, per_thread, stream, params, args)			\
-REAL(name, params, args)								\
-{										\
-	int result;								\
-										\
-	result = real_##name args;						\
-	if (!result && atomic_load(&captures))					\
-		atomic_fetch_sub(&captures, 1);					\
-	return result;								\
+static void end_capture(void)
+{
+	if (atomic_load(&captures))
+		atomic_fetch_sub(&captures, 1);
 }
 
 static void *proc_address(const char *name, void *real, int version, bool per_thread, const void *caller);

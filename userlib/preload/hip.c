@@ -139,24 +139,6 @@ REAL(name, params, args)								\
 	return result;								\
 }
 
-/* Gives work to several streams, of several devices. */
-#define WORK_OF(structure, name, per_thread, params, args)			\
-REAL(name, params, args)								\
-{										\
-	const struct structure *all = launches;					\
-	struct launch_list list = { 0 };					\
-	struct place place;							\
-	unsigned int i;								\
-	int result;								\
-										\
-	for (i = 0; (int)i < (int)number; i++) {				\
-		place = here(all[i].stream, per_thread);			\
-		launch_one_more(&list, &place);					\
-	}									\
-	REAL_LAUNCHES(&list, name, args);					\
-	return result;								\
-}
-
 #define WORK_MANY(name, per_thread, stream, params, args)			\
 	WORK_OF(hip_launch_params, name, per_thread, params, args)
 #define WORK_MANY_FUNCTIONS(name, per_thread, stream, params, args)		\
@@ -181,18 +163,7 @@ REAL(name, params, args)								\
 
 /* Makes a stream that is ordered with the legacy default stream. */
 #define MAKE_BLOCKING(name, per_thread, stream, params, args)			\
-REAL(name, params, args)								\
-{										\
-	struct place place;							\
-	int result;								\
-										\
-	result = real_##name args;						\
-	if (!result) {								\
-		place = here(*(void **)made, false);				\
-		segments_stream(&place, false);					\
-	}									\
-	return result;								\
-}
+	AFTER(name, made_stream(here(*(void **)made, false), false), params, args)
 
 /* The library's own look-up. */
 #define LOOK_UP(symbol, per_thread, stream, params, args)			\

@@ -133,7 +133,6 @@ static int set(int fd, uint32_t queue, const struct mask *mask)
 
 void kfd_confine(int fd, uint32_t queue, const struct kfd_chip *chip)
 {
-	static bool told;
 	const char *why = NULL;
 	struct mask mask;
 
@@ -144,9 +143,8 @@ void kfd_confine(int fd, uint32_t queue, const struct kfd_chip *chip)
 	if (!why && set(fd, queue, &mask) < 0)
 		why = errno == EINVAL ? "the driver refuses it: on gfx10 and later, bits 2n and 2n+1 must be equal" :
 		      strerror(errno);
-	if (why && !told)
-		preload_say("GPURT_CU_MASK=%s: %s; the queue may use every compute unit", text(), why);
-	told |= why != NULL;
+	if (why)
+		preload_say_once("GPURT_CU_MASK=%s: %s; the queue may use every compute unit", text(), why);
 }
 
 /* A request that the driver refuses is passed on for the driver to refuse. */

@@ -179,13 +179,9 @@ static unsigned int number_of(uint32_t id, unsigned int *own)
 
 static void warn_of_many(unsigned int gpu)
 {
-	static bool told;
-
-	if (!told && agent_number(gpu) > HARDWARE_QUEUES) {
-		preload_say("GPU %u, kfd-queue: more than %u queues in this process: the driver takes turns with them", gpu,
-			    HARDWARE_QUEUES);
-		told = true;
-	}
+	if (agent_number(gpu) > HARDWARE_QUEUES)
+		preload_say_once("GPU %u, kfd-queue: more than %u queues in this process: the driver takes turns with them", gpu,
+				 HARDWARE_QUEUES);
 }
 
 /* Called with the lock held.  @held: the queue was made inactive.  Returns whether it is listed. */
@@ -345,13 +341,11 @@ static int kfd_call(int fd, unsigned long request, void *argument)
 static int kfd_turn(struct tsg *tsg, int fd, bool on)
 {
 	int err = update(fd, tsg, on ? tsg->value[0] : tsg->value[0] & ~PERCENT);
-	static bool told;
 
 	if (err == -EFAULT && tsg->client == LEAVING)
 		return 0;	/* there is no such queue any more */
-	if (err && !told)
-		preload_say("kfd-queue: the driver did not switch queue %u: %s; said once", tsg->handle, strerror(-err));
-	told |= err != 0;
+	if (err)
+		preload_say_once("kfd-queue: the driver did not switch queue %u: %s; said once", tsg->handle, strerror(-err));
 	return err;
 }
 

@@ -83,6 +83,26 @@ static _Thread_local struct { void *slot; const void *caller; } inside __attribu
 	}									\
 	static int wrapped_##name params
 
+/* Does @before, then makes the real call. */
+#define BEFORE(name, before, params, args)					\
+REAL(name, params, args)							\
+{										\
+	before;									\
+	return real_##name args;						\
+}
+
+/* Makes the real call; if that succeeds, does @after. */
+#define AFTER(name, after, params, args)					\
+REAL(name, params, args)							\
+{										\
+	int result;								\
+										\
+	result = real_##name args;						\
+	if (!result)								\
+		after;								\
+	return result;								\
+}
+
 /* The launches of one call: one a device at most. */
 struct launch_list {
 	unsigned int number;
@@ -146,15 +166,30 @@ REAL(name, params, args)							\
 	return result;								\
 }
 
-/* Takes its turn in the stream, but gives the GPU no work that anything waits for by itself. */
-#define TURN(name, per_thread, stream, params, args)				\
+/* Gives work to several streams, of several devices, each named in a @structure. */
+#define WORK_OF(structure, name, per_thread, params, args)			\
 REAL(name, params, args)							\
 {										\
+	const struct structure *all = launches;					\
+	struct launch_list list = { 0 };					\
 	struct place place;							\
+	int result, i;								\
 										\
-	place = here(stream, per_thread);					\
-	segments_turn(&place);							\
-	return real_##name args;						\
+	for (i = 0; i < (int)number; i++) {					\
+		place = here(all[i].stream, per_thread);			\
+		launch_one_more(&list, &place);					\
+	}									\
+	REAL_LAUNCHES(&list, name, args);					\
+	return result;								\
+}
+
+/* Takes its turn in the stream, but gives the GPU no work that anything waits for by itself. */
+#define TURN(name, per_thread, stream, params, args)				\
+	BEFORE(name, take_turn(here(stream, per_thread)), params, args)
+
+static inline void take_turn(struct place place)
+{
+	segments_turn(&place);
 }
 
 /* Gives work to the stream and, if @waits, waits for it. */
@@ -227,25 +262,15 @@ REAL(name, params, args)							\
 
 /* The stream's later work waits for the event. */
 #define AFTER_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params, args)							\
-{										\
-	struct place place;							\
-	int result;								\
-										\
-	place = here(stream, per_thread);					\
-	result = real_##name args;						\
-	if (!result)								\
-		segments_wait_event(&place, event);				\
-	return result;								\
+	AFTER(name, wait_event(here(stream, per_thread), event), params, args)
+
+static inline void wait_event(struct place place, const void *event)
+{
+	segments_wait_event(&place, event);
 }
 
 /* Makes a graph record the event whenever it is launched. */
-#define GRAPH_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params, args)							\
-{										\
-	segments_graph_event(event);						\
-	return real_##name args;						\
-}
+#define GRAPH_EVENT(name, per_thread, stream, params, args) BEFORE(name, segments_graph_event(event), params, args)
 
 /* Makes or changes a node of a graph. */
 #define GRAPH_NODE(name, per_thread, stream, params, args)			\
@@ -258,33 +283,17 @@ REAL(name, params, args)							\
 	return real_##name args;						\
 }
 
-#define DESTROY_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params, args)							\
-{										\
-	segments_destroy_event(event);						\
-	return real_##name args;						\
-}
+#define DESTROY_EVENT(name, per_thread, stream, params, args) BEFORE(name, segments_destroy_event(event), params, args)
 
 /* Records the event with work that is not known here. */
-#define FORGET_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params, args)							\
-{										\
-	segments_forget_event(event);						\
-	return real_##name args;						\
-}
+#define FORGET_EVENT(name, per_thread, stream, params, args) BEFORE(name, segments_forget_event(event), params, args)
 
 #define MAKE_STREAM(name, per_thread, stream, params, args)			\
-REAL(name, params, args)							\
-{										\
-	struct place place;							\
-	int result;								\
-										\
-	result = real_##name args;						\
-	if (!result) {								\
-		place = here(*(void **)made, false);				\
-		segments_stream(&place, flags & 1);				\
-	}									\
-	return result;								\
+	AFTER(name, made_stream(here(*(void **)made, false), flags & 1), params, args)
+
+static inline void made_stream(struct place place, bool nonblocking)
+{
+	segments_stream(&place, nonblocking);
 }
 
 /* The driver's own functions, and the names of some that this library does not wrap. */
@@ -365,16 +374,6 @@ static inline bool is_next(const struct driver *driver)
 	return false;
 }
 
-/* Says once that an interposer is passed by. */
-static inline void cannot_chain(const char *name)
-{
-	static atomic_bool told;
-
-	if (!atomic_exchange(&told, true))
-		preload_say("another preloaded library's %s is passed by: the program opened the driver's library for itself "
-			    "(RTLD_LOCAL), so that library does not find it", name);
-}
-
 /*
  * Returns the real function for a wrapper if a look-up has @found, or NULL.  It is the next library's, if @found is the
  * driver's and the next one goes on to that.
@@ -387,7 +386,8 @@ static inline void *chained(const struct driver *driver, const char *name, void 
 		return found;
 	if (!found || is_next(driver))
 		return next;
-	cannot_chain(name);
+	preload_say_once("another preloaded library's %s is passed by: the program opened the driver's library for itself "
+			 "(RTLD_LOCAL), so that library does not find it", name);
 	return found;
 }
 

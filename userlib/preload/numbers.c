@@ -159,7 +159,6 @@ unsigned int numbers_of_device(int device, pci_bus_id *ask)
 {
 	unsigned int gpus[GPURT_MAX_GPUS], n, i, found = NO_GPU;
 	const char *address = numbers_address(device, ask);
-	static atomic_bool told;
 
 	preload_lock();
 	n = agent_gpus(gpus, GPURT_MAX_GPUS);
@@ -169,8 +168,8 @@ unsigned int numbers_of_device(int device, pci_bus_id *ask)
 	if (n == 1 && found == NO_GPU)
 		found = only_one(gpus[0], address);
 	preload_unlock();
-	if (n > 1 && found == NO_GPU && !atomic_exchange(&told, true))
-		preload_say("device %d%s%s is none of this process's GPUs that the host has: its work is best effort", device,
-			    *address ? ", " : "", address);
+	if (n > 1 && found == NO_GPU)
+		preload_say_once("device %d%s%s is none of this process's GPUs that the host has: its work is best effort", device,
+				 *address ? ", " : "", address);
 	return found;
 }

@@ -26,7 +26,7 @@ struct rm_object {
 #define TSG_SLICE_US(tsg)	((tsg)->address)	/* the program's own time slice, or 0 if it is in force */
 
 /* How groups are taken off: GPURT_NVIDIA_METHOD. */
-enum rm_method { RM_METHOD_DEFAULT, RM_METHOD_DISABLE, RM_METHOD_SCHEDULE, RM_METHOD_TIMESLICE };
+enum rm_method { RM_METHOD_DEFAULT, RM_METHOD_DISABLE, RM_METHOD_SCHEDULE };
 
 /* nvidia_objects.c.  All objects of the process, in no order. */
 extern struct rm_object *rm_objects;

@@ -48,15 +48,13 @@ static int nvidia_node(const char *path)
 static unsigned int instance_number(uint32_t device, uint32_t instance)
 {
 	static unsigned int gpus;
-	static bool told;
 	unsigned int number;
 
 	gpus = gpus ? gpus : gpurt_mig_gpus(PCI_DEVICES);
 	number = gpurt_mig_number(device, instance, gpus);
-	if (number == GPURT_MAX_GPUS && !told)
-		preload_say("nvidia-rm: GPU instance %u of device %u has no number (%s): its work is not managed", instance,
-			    device, gpus ? "the host cannot have so many GPUs" : "this process sees no GPU in " PCI_DEVICES);
-	told |= number == GPURT_MAX_GPUS;
+	if (number == GPURT_MAX_GPUS)
+		preload_say_once("nvidia-rm: GPU instance %u of device %u has no number (%s): its work is not managed", instance,
+				 device, gpus ? "the host cannot have so many GPUs" : "this process sees no GPU in " PCI_DEVICES);
 	return number;
 }
 
@@ -66,7 +64,6 @@ static const unsigned int releases[] = { 535, 545, 550, 555, 560, 565, 570, 575,
 
 static bool nvidia_known(char *why, size_t size)
 {
-	static bool told;
 	unsigned int major;
 	char version[64];
 	size_t i;
@@ -79,9 +76,8 @@ static bool nvidia_known(char *why, size_t size)
 		snprintf(why, size, "driver release %s is not one whose calls are known", *version ? version : "unknown");
 		return false;
 	}
-	if (major >= SECOND_SOURCE && !told)
-		preload_say("nvidia-rm: the calls of driver release %s are known from a second source only", version);
-	told = true;
+	if (major >= SECOND_SOURCE)
+		preload_say_once("nvidia-rm: the calls of driver release %s are known from a second source only", version);
 	return true;
 }
 
@@ -91,15 +87,12 @@ static bool nvidia_known(char *why, size_t size)
  */
 static bool verified(const struct tsg *tsg)
 {
-	static bool told;
 	char why[160];
 
 	if (tsg->device || nvidia_known(why, sizeof(why)))
 		return true;
-	if (!told)
-		preload_say("nvidia-rm: %s, and the device that the program allocated cannot be verified: its work is not managed",
-			    why);
-	told = true;
+	preload_say_once("nvidia-rm: %s, and the device that the program allocated cannot be verified: its work is not managed",
+			 why);
 	return false;
 }
 
@@ -110,12 +103,9 @@ static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare, 
 		.file = file, .gpu = device ? device->instance : 0, .client = a->client, .handle = a->object,
 		.empty = !bare, .copies = copies,
 	}, *tsg;
-	static bool told;
 
-	if (!device && !told) {
-		preload_say("nvidia-rm: the device of a time-slice group or channel was not seen: it counts as on GPU 0");
-		told = true;
-	}
+	if (!device)
+		preload_say_once("nvidia-rm: the device of a time-slice group or channel was not seen: it counts as on GPU 0");
 	TSG_IS_BARE(&like) = bare;
 	if (instance) {
 		like.gpu = instance_number(device->instance, instance->instance);
@@ -270,16 +260,10 @@ static void sliced(struct gpu_file *file, const struct rm_control *c)
 {
 	struct tsg *tsg = agent_find(file, c->client, c->object);
 
-	if (c->status || !tsg || c->size != sizeof(uint64_t))
-		return;
-	if (tsg->slice_us) {
-		memcpy(&TSG_SLICE_US(tsg), (const void *)(uintptr_t)c->params, sizeof(uint64_t));
-		tsg->resliced = true;
-	}
-	if (tsg->state == TSG_ON || nvidia_method() != RM_METHOD_TIMESLICE)
+	if (c->status || !tsg || c->size != sizeof(uint64_t) || !tsg->slice_us)
 		return;
 	memcpy(&TSG_SLICE_US(tsg), (const void *)(uintptr_t)c->params, sizeof(uint64_t));
-	agent_refresh(tsg);
+	tsg->resliced = true;
 }
 
 /*
@@ -393,17 +377,12 @@ void nvidia_release(char *version, size_t size)
 
 static unsigned int nvidia_tier(const char **how)
 {
-	switch (nvidia_method()) {
-	case RM_METHOD_TIMESLICE:
-		*how = "while others own the GPU this process's slices are short: nothing is isolated";
-		return GPURT_TIER_HINTS;
-	case RM_METHOD_SCHEDULE:
+	if (nvidia_method() == RM_METHOD_SCHEDULE) {
 		*how = "GPFIFO_SCHEDULE stops nothing where firmware runs the GPU: nothing is isolated";
 		return GPURT_TIER_HINTS;
-	default:
-		*how = "this process's agent takes its channels off the GPU; T2 needs a patched driver";
-		return GPURT_TIER_UNPATCHED;
 	}
+	*how = "this process's agent takes its channels off the GPU; T2 needs a patched driver";
+	return GPURT_TIER_UNPATCHED;
 }
 
 const struct family family_nvidia_rm = {

@@ -9,12 +9,10 @@
  *			GPU (kernel_fifo_ctrl.c; all of release 570.86.15).
  *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.  Under GSP firmware
  *			the group goes on (H200, release 580.159.04: docs/hardware), so this is a hint there, tier T0.
- *	timeslice	the shortest slice instead of off: a hint, tier T0.
  * The default is disable; where the driver does not support it, schedule.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -24,7 +22,6 @@
 
 /* How long the driver waits for a preemption: its maximum.  The host's answer bound is shorter. */
 #define PREEMPT_US	1000000
-#define SLICE_LOWEST_US	1
 
 uint32_t nvidia_schedule_size;
 
@@ -50,7 +47,6 @@ static const struct { uint32_t status; const char *name; int err; } statuses[] =
 /* Says once on stderr why the driver refused a control.  NOT_SUPPORTED is for the caller to say. */
 static int refused(uint32_t command, uint32_t status)
 {
-	static atomic_bool told;
 	const char *name = "status";
 	int err = EIO;
 	size_t i;
@@ -60,8 +56,8 @@ static int refused(uint32_t command, uint32_t status)
 			name = statuses[i].name;
 			err = statuses[i].err;
 		}
-	if (status != RM_STATUS_NOT_SUPPORTED && !atomic_exchange(&told, true))
-		preload_say("nvidia-rm: the driver refused control %#x: %s (%#x); said once", command, name, status);
+	if (status != RM_STATUS_NOT_SUPPORTED)
+		preload_say_once("nvidia-rm: the driver refused control %#x: %s (%#x); said once", command, name, status);
 	return -err;
 }
 
@@ -79,10 +75,7 @@ static int control(int fd, uint32_t client, uint32_t object, uint32_t command, v
 /* Says once that a TSG cannot be taken off the GPU. */
 static int cannot(const char *what)
 {
-	static atomic_bool told;
-
-	if (!atomic_exchange(&told, true))
-		preload_say("nvidia-rm: %s cannot be taken off the GPU: this process is not isolated from others", what);
+	preload_say_once("nvidia-rm: %s cannot be taken off the GPU: this process is not isolated from others", what);
 	return -EOPNOTSUPP;
 }
 
@@ -196,20 +189,12 @@ int nvidia_slice(struct tsg *tsg, int fd, unsigned int us)
 	return err;
 }
 
-static int by_timeslice(struct tsg *tsg, int fd, bool on)
-{
-	if (TSG_IS_BARE(tsg))	/* there is no handle of its hidden group */
-		return on ? 0 : cannot("a channel without a group");
-	return nvidia_slice(tsg, fd, on ? 0 : SLICE_LOWEST_US);
-}
-
 /*
  * Groups of copy engines are on runlists of their own.  A second handle of a group counts as another one.  A part of a
  * divided GPU has not been seen to keep to slices, nor has a channel without a group one that can be set.
  */
 bool nvidia_single(const struct tsg *tsgs)
 {
-	enum rm_method method = nvidia_method();
 	unsigned int groups = 0;
 	const struct tsg *tsg;
 
@@ -218,21 +203,16 @@ bool nvidia_single(const struct tsg *tsgs)
 		if (tsg->file->family != &family_nvidia_rm || tsg->part || TSG_IS_BARE(tsg))
 			return false;
 	}
-	return groups <= 1 && (method == RM_METHOD_DISABLE || method == RM_METHOD_DEFAULT);
+	return groups <= 1 && nvidia_method() != RM_METHOD_SCHEDULE;
 }
 
 enum rm_method nvidia_method(void)
 {
-	static const char *const names[] = {
-		[RM_METHOD_DISABLE] = "disable", [RM_METHOD_SCHEDULE] = "schedule", [RM_METHOD_TIMESLICE] = "timeslice",
-	};
 	const char *wanted = getenv("GPURT_NVIDIA_METHOD");
-	size_t i;
 
-	for (i = 1; wanted && i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(wanted, names[i]))
-			return (enum rm_method)i;
-	return RM_METHOD_DEFAULT;
+	if (wanted && !strcmp(wanted, "disable"))
+		return RM_METHOD_DISABLE;
+	return wanted && !strcmp(wanted, "schedule") ? RM_METHOD_SCHEDULE : RM_METHOD_DEFAULT;
 }
 
 /*
@@ -241,16 +221,12 @@ enum rm_method nvidia_method(void)
  */
 int nvidia_turn(struct tsg *tsg, int fd, bool on)
 {
-	static int (*const ways[])(struct tsg *tsg, int fd, bool on) = {
-		[RM_METHOD_DISABLE] = by_channels, [RM_METHOD_SCHEDULE] = by_schedule,
-		[RM_METHOD_TIMESLICE] = by_timeslice,
-	};
 	enum rm_method method = TSG_METHOD(tsg) ? TSG_METHOD(tsg) : nvidia_method();
 	int err;
 
 	if (method != RM_METHOD_DEFAULT) {
 		TSG_METHOD(tsg) = method;
-		err = ways[method](tsg, fd, on);
+		err = method == RM_METHOD_DISABLE ? by_channels(tsg, fd, on) : by_schedule(tsg, fd, on);
 		return err == -EOPNOTSUPP && method == RM_METHOD_DISABLE ? cannot("without GSP firmware a channel") : err;
 	}
 	if (TSG_IS_BARE(tsg) && !subdevice_of(tsg))	/* the program may make one later */
@@ -290,9 +266,7 @@ static void batch_add(struct batch *batch, struct tsg *tsg, bool on)
 /* Whether FIFO_DISABLE_CHANNELS switches the TSG, as far as is known. */
 static bool by_channels_first(const struct tsg *tsg)
 {
-	enum rm_method method = TSG_METHOD(tsg) ? TSG_METHOD(tsg) : nvidia_method();
-
-	return method == RM_METHOD_DISABLE || method == RM_METHOD_DEFAULT;
+	return (TSG_METHOD(tsg) ? TSG_METHOD(tsg) : nvidia_method()) != RM_METHOD_SCHEDULE;
 }
 
 static void batch_run(struct batch *batch, const struct rm_object *subdevice, int fd, bool on)

@@ -39,6 +39,7 @@
 #ifndef GPURT_PRELOAD_H
 #define GPURT_PRELOAD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -143,6 +144,14 @@ void preload_unlock(void);
  * began: the program has closed its stderr, and what it has opened since is its own.
  */
 void preload_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, only the first time that the process comes here. */
+#define preload_say_once(...)							\
+	do {									\
+		static _Atomic(bool) told;					\
+										\
+		if (!atomic_exchange(&told, true))				\
+			preload_say(__VA_ARGS__);				\
+	} while (0)
 /* Whether the environment variable is "1". */
 bool preload_flag(const char *variable);
 
