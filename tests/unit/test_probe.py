@@ -21,7 +21,7 @@ FAKES = Path(__file__).resolve().parent / "probe_fake"
 PATIENCE = 200
 sys.path.insert(0, str(ROOT / "userlib"))
 
-from probe import command, judge, parts, running, summary, text  # noqa: E402
+from probe import command, judge, parts, running, summary  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 no_driver = pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="an NVIDIA driver is here")
@@ -54,7 +54,7 @@ def build_fake(folder: Path) -> None:
 
 def on_fake(fake: Path, part: str, calls: int = 30, **extra: str) -> list[dict[str, Any]]:
     around = {**os.environ, "LD_LIBRARY_PATH": str(fake.parent), **extra}
-    outcome = running.run_part(fake, part, running.Limits(calls, 40, PATIENCE), environment=around)
+    outcome = running.run_part(fake, part, PATIENCE, calls, 40, around)
     records, broken = summary.parse_records(outcome.output)
     assert (outcome.status, broken) == ("ok", 0), outcome
     return records
@@ -330,44 +330,24 @@ def test_one_late_sample_may_be_the_cpu_s(worst: int, count: int, expected: str 
     assert verdicts(delays={"ns": ns}).get(name) == expected
 
 
-def report() -> dict[str, Any]:
+REPORT = {"gpu": {"name": "NVIDIA T0"}, "driver": {"version": "999.1"}}
+
+
+def test_a_report_has_a_line_for_each_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Samples as their spread, and statuses by their names."""
     records: list[dict[str, Any]] = [
         {"record": "pauses", "pause_us": 5, "slice_status": 0, "ns": [1500, 10, 20]},
         {"record": "stop", "off_status": 0x1B, "stop_ns": [], "alone_ns": 5_000_000},
-        {"record": "group", "channels": list(range(20))},
     ]
     findings = [summary.summarise_one(one) for one in records]
-    part = {"status": "timeout", "seconds": 1.0, "detail": "its time was up", "findings": findings}
-    return {
-        "command": ["scripts/probe-nvidia"],
-        "date": "2020-01-01T00:00:00+00:00",
-        "gpu": {"name": "NVIDIA T0", "sm_count": 4, "cc_major": 7, "cc_minor": 5},
-        "driver": {"version": "999.1", "known": summary.known_release("999.1"), "banner": "NVRM"},
-        "system": {"kernel": "6.1", "uid": 0, "ptrace_scope": "none"},
-        "notes": ["a note"],
-        "parts": {"stop": part},
-    }
-
-
-def test_report_as_text() -> None:
-    shown = text.render(json.loads(json.dumps(report())))
-    for line in (
-        "driver   999.1 (its layouts were not read before this run)",
-        "note     a note",
-        "stop: timeout after 1.0 s",
-        "  its time was up",
-        "  pauses: pause_us 5, slice_status OK",
-        "      ns           p50 20 ns  p99 1.5 us  max 1.5 us  (3)",
-        "  stop: off_status INSUFFICIENT_PERMISSIONS, alone_ns 5 ms",
-        "      stop_ns      no samples",
-    ):
-        assert line in shown.splitlines()
-    assert "and 8 more" in shown
-
-
-def test_durations() -> None:
-    given = (0, 999, 1000, 250_400, 999_999, 1_500_000_000)
-    assert [text.duration(ns) for ns in given] == ["0 ns", "999 ns", "1 us", "250 us", "1000 us", "1.5 s"]
+    command.write_report(command.arguments(["--out", str(tmp_path)]), {**REPORT, "findings": findings * 9})
+    shown = (tmp_path / "t0-999.1.json").read_text()
+    assert capsys.readouterr().out == shown
+    lines = [json.loads(line.strip().strip(",")) for line in shown.splitlines() if '"record"' in line]
+    assert lines == findings * 9
+    spread = {"count": 3, "min": 10, "p50": 20, "p99": 1500, "max": 1500}
+    assert findings[0] == {**records[0], "slice_status": "OK", "ns": spread}
+    assert findings[1] == {**records[1], "off_status": "INSUFFICIENT_PERMISSIONS", "stop_ns": {"count": 0}}
 
 
 def test_parts_fit_into_eight_minutes() -> None:
@@ -383,6 +363,6 @@ def test_a_part_for_which_no_time_is_left_is_not_run(program: Path, monkeypatch:
 
 def test_a_partial_report_has_its_own_name() -> None:
     whole, some = command.arguments([]), command.arguments(["--parts", "stop,intact"])
-    assert command.file_name(whole.parts, report()) == "t0-999.1"
-    assert command.file_name(some.parts, report()) == "t0-999.1-stop-intact"
+    assert command.file_name(whole.parts, REPORT) == "t0-999.1"
+    assert command.file_name(some.parts, REPORT) == "t0-999.1-stop-intact"
     assert os.fspath(whole.out).endswith("docs/hardware")

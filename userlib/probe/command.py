@@ -16,7 +16,7 @@ from pathlib import Path
 
 import probe
 from gpurt.text import in_lines
-from probe import report, running, text
+from probe import report, running
 from probe.parts import PARTS, WHOLE, Options
 from probe.summary import Record
 
@@ -72,14 +72,12 @@ def file_name(parts: Sequence[str], made: Record) -> str:
 
 
 def write_report(options: argparse.Namespace, made: Record) -> None:
-    """Writes the report as text and as JSON, and prints the text."""
+    """Writes the report, and prints it."""
     options.out.mkdir(parents=True, exist_ok=True)
-    as_json, as_text = in_lines(made) + "\n", text.render(made)
-    name = file_name(options.parts, made)
-    (options.out / f"{name}.json").write_text(as_json)
-    (options.out / f"{name}.txt").write_text(as_text)
-    print(as_text, end="")
-    print(f"probe-nvidia: wrote {options.out / name}.txt and .json", file=sys.stderr)
+    text, path = in_lines(made) + "\n", options.out / f"{file_name(options.parts, made)}.json"
+    path.write_text(text)
+    print(text, end="")
+    print(f"probe-nvidia: wrote {path}", file=sys.stderr)
 
 
 def probe_main() -> int:

@@ -55,8 +55,7 @@ class Options:
 def _run(name: str, options: Options, seconds: int, program: Path) -> Record:
     """Runs one part; returns its place in the report."""
     print(f"probe-nvidia: {name}: {PARTS[name].finds}", file=sys.stderr, flush=True)
-    limits = running.Limits(options.calls, options.preemptions, seconds)
-    outcome = running.run_part(program, name, limits, {**os.environ, **OWN})
+    outcome = running.run_part(program, name, seconds, options.calls, options.preemptions, {**os.environ, **OWN})
     records, broken = summary.parse_records(outcome.output)
     detail = outcome.detail + (f"; {broken} lines could not be read" if broken else "")
     part = {"status": outcome.status, "seconds": round(outcome.seconds, 2), "detail": detail}

@@ -60,7 +60,7 @@ def cuda_gpu(program: Path) -> Record:
     Raises:
         NoGpu: the driver says that there is none.
     """
-    outcome = running.run_part(program, "info", running.Limits(1, 1, 20))
+    outcome = running.run_part(program, "info", 20)
     records, _ = summary.parse_records(outcome.output)
     for record in records:
         if record["record"] == "gpu":

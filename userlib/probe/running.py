@@ -26,15 +26,6 @@ class CannotBuild(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """A part's instructions: calls and jobs in part yield, preemptions in part intact, and its time in seconds."""
-
-    calls: int
-    preemptions: int
-    seconds: int
-
-
-@dataclass(frozen=True)
 class Outcome:
     """How a part ended: ``ok``, ``failed`` or ``timeout``; how long it took; what it wrote; what went wrong."""
 
@@ -115,7 +106,9 @@ def run_session(command: list[str], seconds: float, environment: dict[str, str] 
     return Outcome("ok", elapsed, said, complaint)
 
 
-def run_part(program: Path, part: str, limits: Limits, environment: dict[str, str] | None = None) -> Outcome:
+def run_part(
+    program: Path, part: str, seconds: int, calls: int = 1, preemptions: int = 1,
+    environment: dict[str, str] | None = None,
+) -> Outcome:  # fmt: skip
     """Runs one part.  Its own alarm is due before the limit here, so that the part itself puts its groups back."""
-    command = [str(program), part, str(limits.calls), str(limits.preemptions), str(limits.seconds)]
-    return run_session(command, limits.seconds + 2, environment)
+    return run_session([str(program), part, str(calls), str(preemptions), str(seconds)], seconds + 2, environment)
