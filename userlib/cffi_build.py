@@ -77,7 +77,6 @@ void gpurt_py_event(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64)
 void gpurt_py_raise(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64);
 void gpurt_py_regroup(struct gpurt_sched *, struct gpurt_group *, u64);
 void gpurt_py_done(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, struct gpurt_vgpu_work *, u64);
-void gpurt_py_run(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, u64);
 void gpurt_py_order(struct gpurt_agents *, struct gpurt_agent_process *);
 void gpurt_py_late(struct gpurt_agents *, struct gpurt_agent_process *, u64);
 void gpurt_py_finished(struct gpurt_agents *, int, u64);

@@ -219,6 +219,17 @@ int gpurt_call(struct gpurt_handle *h, uint32_t code, void *argument, bool inter
 	return err ? err : call(h, code, argument, interruptible ? GPURT_WAITS : GPURT_IS_ANSWERED);
 }
 
+/* A call on the handle's GPU, whose number goes into the argument's field @gpu. */
+static int call_on_gpu(struct gpurt_handle *h, uint32_t code, void *argument, uint32_t *gpu, enum gpurt_patience patience)
+{
+	int err = resolve(&h);
+
+	if (err)
+		return err;
+	*gpu = h->gpu;
+	return call(h, code, argument, patience);
+}
+
 int gpurt_handle_gpu(struct gpurt_handle *h, uint32_t *gpu)
 {
 	int err = resolve(&h);
@@ -237,14 +248,8 @@ int gpurt_group_join(struct gpurt_handle *h, const char *name, unsigned int flag
 
 int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)
 {
-	int err = resolve(&h);
-
-	if (err)
-		return err;
-	memset(query, 0, sizeof(*query));
-	query->size = sizeof(*query);
-	query->gpu = h->gpu;
-	return call(h, GPURT_IOC_QUERY, query, GPURT_IS_ANSWERED);
+	*query = (struct gpurt_query){ .size = sizeof(*query) };
+	return call_on_gpu(h, GPURT_IOC_QUERY, query, &query->gpu, GPURT_IS_ANSWERED);
 }
 
 int gpurt_use_gpu(struct gpurt_handle *h, unsigned int gpu)
@@ -459,13 +464,10 @@ int gpurt_segment_end(struct gpurt_handle *h, unsigned int flags)
 
 static int wait_for(struct gpurt_handle *h, struct gpurt_wait *w, uint64_t *completed_ns)
 {
-	int err = resolve(&h);
+	int err;
 
-	if (err)
-		return err;
 	w->size = sizeof(*w);
-	w->gpu = h->gpu;
-	err = call(h, GPURT_IOC_WAIT, w, GPURT_WAITS);
+	err = call_on_gpu(h, GPURT_IOC_WAIT, w, &w->gpu, GPURT_WAITS);
 	if (!err && completed_ns)
 		*completed_ns = w->completed_ns;
 	return err;
@@ -504,12 +506,8 @@ int gpurt_copy_on(struct gpurt_handle *h, unsigned int what, unsigned int priori
 int gpurt_tsg_open(struct gpurt_handle *h, uint32_t *tsg)
 {
 	struct gpurt_tsg t = { .size = sizeof(t) };
-	int err = resolve(&h);
+	int err = call_on_gpu(h, GPURT_IOC_TSG_OPEN, &t, &t.gpu, GPURT_IS_ANSWERED);
 
-	if (err)
-		return err;
-	t.gpu = h->gpu;
-	err = call(h, GPURT_IOC_TSG_OPEN, &t, GPURT_IS_ANSWERED);
 	if (!err)
 		*tsg = t.tsg;
 	return err;
@@ -518,33 +516,21 @@ int gpurt_tsg_open(struct gpurt_handle *h, uint32_t *tsg)
 int gpurt_tsg_close(struct gpurt_handle *h, uint32_t tsg)
 {
 	struct gpurt_tsg t = { .size = sizeof(t), .tsg = tsg };
-	int err = resolve(&h);
 
-	if (err)
-		return err;
-	t.gpu = h->gpu;
-	return call(h, GPURT_IOC_TSG_CLOSE, &t, GPURT_IS_ANSWERED);
+	return call_on_gpu(h, GPURT_IOC_TSG_CLOSE, &t, &t.gpu, GPURT_IS_ANSWERED);
 }
 
 int gpurt_tsg_shape(struct gpurt_handle *h, uint32_t tsg, uint32_t level, uint64_t slice_ns)
 {
 	struct gpurt_tsg_shape s = { .size = sizeof(s), .tsg = tsg, .level = level, .slice_ns = slice_ns };
-	int err = resolve(&h);
 
-	if (err)
-		return err;
-	s.gpu = h->gpu;
-	return call(h, GPURT_IOC_TSG_SHAPE, &s, GPURT_IS_ANSWERED);
+	return call_on_gpu(h, GPURT_IOC_TSG_SHAPE, &s, &s.gpu, GPURT_IS_ANSWERED);
 }
 
 static int submit(struct gpurt_handle *h, struct gpurt_submit *s, uint64_t *work)
 {
-	int err = resolve(&h);
+	int err = call_on_gpu(h, GPURT_IOC_SUBMIT, s, &s->gpu, GPURT_IS_ANSWERED);
 
-	if (err)
-		return err;
-	s->gpu = h->gpu;
-	err = call(h, GPURT_IOC_SUBMIT, s, GPURT_IS_ANSWERED);
 	if (!err && work)
 		*work = s->work;
 	return err;

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Cause, EventKind, Tier
 from gpurt.types import CData
-from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
+from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell, heard, table
 from pycontrol.host.groups import Seat
 from pycontrol.host.peer import Peer
 from pycontrol.host.pieces import READS
@@ -62,30 +62,8 @@ class Process:
         return highest, any(one.core.depth for one in self.clients)
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_order(agents: CData, process: CData) -> None:
-    """From the core: there is a newer order for a process."""
-    ffi.from_handle(agents.host).on_order(process)
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_late(agents: CData, process: CData, now: int) -> None:
-    """From the core: an agent has not carried out its order in time."""
-    ffi.from_handle(agents.host).on_late(process, now)
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_finished(agents: CData, err: int, _now: int) -> None:
-    """From the core: the update in flight is over."""
-    ffi.from_handle(agents.host).on_finished(err)
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_retry(agents: CData) -> None:
-    """From the core: the update that failed may go well now."""
-    ffi.from_handle(agents.host).retry_now()
-
-
+AGENT_EVENTS = ("order", "late", "finished", "retry")
+heard(AGENT_EVENTS)
 #: The bits of an order (enum gpurt_order_on), and the facts of the core that they say.
 ORDERS = {
     "on": lib.GPURT_ORDER_ON, "free": lib.GPURT_ORDER_FREE,
@@ -121,8 +99,7 @@ class AgentGpu(Gpu):
 
     def prepare(self, now: int) -> None:
         """There is nobody yet."""
-        names = ("order", "late", "finished", "retry")
-        self._agents_ops = ffi.new("struct gpurt_agents_ops *", {n: getattr(lib, f"gpurt_py_{n}") for n in names})
+        self._agents_ops = table("struct gpurt_agents_ops", AGENT_EVENTS)
         self.agents = ffi.new("struct gpurt_agents *")
         bound, wait = self.obedience.bound, not self.obedience.go_on
         lib.gpurt_agents_init(self.agents, self._agents_ops, self._handle, bound, wait)
@@ -198,7 +175,7 @@ class AgentGpu(Gpu):
         """Tells subscribers."""
         self.tell(self, self._by_raw[raw].agent, EventKind.LATE, now, None, now - raw.since)
 
-    def on_finished(self, err: int) -> None:
+    def on_finished(self, err: int, _now: int) -> None:
         """The update is over."""
         if self.in_flight:
             self.finished(err, self.clock() - self.in_flight.began)

@@ -112,13 +112,13 @@ class Bus:
         self._handed(old, now)
         return 0
 
-    def release(self, copier: Copier, result: int = -errno.ECANCELED) -> int:
-        """The copy is over, or the request is withdrawn, whose call gets that result: 0 or -ENOENT."""
+    def release(self, copier: Copier) -> int:
+        """The copy is over, or the request is withdrawn, whose call gets ECANCELED: 0 or -ENOENT."""
         if copier.node.state == IDLE:
             return -errno.ENOENT
         now, old = self.clock(), self.raw.holder
         lib.gpurt_bus_release(self.raw, copier.node, now)
-        self._over(copier, result, now)
+        self._over(copier, -errno.ECANCELED, now)
         self._handed(old, now)
         return 0
 

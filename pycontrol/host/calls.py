@@ -7,20 +7,22 @@ import errno
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Cause, EventKind, Tier
 from gpurt.types import CData
 from pycontrol.host.agents import AgentGpu, order_of
 from pycontrol.host.gpu import Decision, Gpu, GpuClient, Mark
-from pycontrol.host.groups import Groups, Member
-from pycontrol.host.threads import HostThread, Scheduling
+from pycontrol.host.groups import Groups
 from pycontrol.host.units import KINDS as UNIT_KINDS
 from pycontrol.host.units import Space
 from pycontrol.host.virtual import VirtualGpu
 from pycontrol.host.waiter import Answer, Deadlines, Waiter
 from pycontrol.host.wire import Malformed, Refusal, structure
+
+if TYPE_CHECKING:
+    from pycontrol.host.connection import Connection
 
 #: The structure of each call; core/calls.c has its size and its rules.
 KINDS = {
@@ -39,19 +41,6 @@ KINDS = {
     lib.GPURT_IOC_JOB_MARK: "struct gpurt_job_mark",
     **UNIT_KINDS,
 }
-
-
-class Caller(Member, Protocol):
-    """A connection, as the calls see it."""
-
-    def thread(self) -> HostThread:
-        """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
-
-    def scheduling(self, thread: HostThread) -> Scheduling:
-        """The scheduling of the thread that makes a call, apart from being raised."""
-
-    def client(self, gpu: Gpu) -> GpuClient:
-        """Its client on a GPU, made on first use."""
 
 
 class Call:
@@ -134,7 +123,7 @@ class Calls:
         }  # fmt: skip
 
     def call(
-        self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, CData], None],
+        self, caller: Connection, code: int, payload: bytes, answer: Callable[[int, CData], None],
         posted: bool = False,
     ) -> Call:  # fmt: skip
         """Carries out one call and answers it, now or later, with the result and the structure.
@@ -162,7 +151,7 @@ class Calls:
             raise Refusal(errno.ENODEV, f"no GPU {index}")
         return self.gpus[index]
 
-    def query(self, _caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def query(self, _caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_QUERY."""
         gpu = self.gpu(made)
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
@@ -174,7 +163,7 @@ class Calls:
         made.epsilon_ns = max(one.max for cause, one in gpu.latency.items() if cause is not Cause.RAISE) + raised
         answer(0)
 
-    def begin(self, caller: Caller, made: CData, answer: Call) -> None:
+    def begin(self, caller: Connection, made: CData, answer: Call) -> None:
         """GPURT_IOC_BEGIN."""
         if made.flags & lib.GPURT_BEGIN_POST:
             self._begin_posted(self.gpu(made), caller, made, answer)
@@ -220,7 +209,7 @@ class Calls:
         gpu.update(Decision(decide, begun, level, client, call=True, ask=ask, outdated=outdated))
         at_once = False
 
-    def _begin_posted(self, gpu: Gpu, caller: Caller, made: CData, answer: Call) -> None:
+    def _begin_posted(self, gpu: Gpu, caller: Connection, made: CData, answer: Call) -> None:
         """A begin of which nobody waits for an answer.  Its thread may have ended since."""
         if not answer.posted:
             raise Refusal(errno.EINVAL, "GPURT_BEGIN_POST is of a packet that asks for no answer")
@@ -235,14 +224,14 @@ class Calls:
         gpu.begin_posted(client, own, made.flags & (lib.GPURT_BEGIN_OWNER | lib.GPURT_BEGIN_YIELD))
         answer(0)
 
-    def _goes_on(self, gpu: Gpu, caller: Caller, made: CData, answer: Call) -> None:
+    def _goes_on(self, gpu: Gpu, caller: Connection, made: CData, answer: Call) -> None:
         """A begin that a signal had interrupted waits again."""
         client = caller.client(gpu)
         if not client.core.depth:
             raise Refusal(errno.ENOENT, "no segment is open")
         gpu.wait_grant(client, answer.waits(granted(gpu, made, answer)))
 
-    def end(self, caller: Caller, made: CData, answer: Call) -> None:
+    def end(self, caller: Connection, made: CData, answer: Call) -> None:
         """GPURT_IOC_END."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -264,7 +253,7 @@ class Calls:
         else:
             drained(0, 0)
 
-    def wait(self, caller: Caller, made: CData, answer: Call) -> None:
+    def wait(self, caller: Connection, made: CData, answer: Call) -> None:
         """GPURT_IOC_WAIT."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -287,7 +276,7 @@ class Calls:
             virtual(gpu).spins(client, (made.tsg, made.work) if made.what == lib.GPURT_WAIT_WORK else None)
         self.deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
-    def copy(self, caller: Caller, made: CData, answer: Call) -> None:
+    def copy(self, caller: Connection, made: CData, answer: Call) -> None:
         """GPURT_IOC_COPY."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -313,7 +302,7 @@ class Calls:
             waiter.finish(-errno.ENOENT if another else gpu.bus.release(copier))
         self.deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
-    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: GpuClient, made: CData, waiter: Waiter) -> None:
+    def _ask_for_bus(self, caller: Connection, gpu: Gpu, client: GpuClient, made: CData, waiter: Waiter) -> None:
         """GPURT_COPY_BEGIN."""
         copier, thread, priority = client.copier, caller.thread(), int(made.priority)
         own = caller.scheduling(thread).own
@@ -331,7 +320,7 @@ class Calls:
         copier.own, copier.hint, copier.request = own, priority, made.request
         gpu.bus.request(copier, level, waiter)
 
-    def group_join(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def group_join(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_GROUP_JOIN."""
         name = ffi.string(made.name).decode("ascii")
         thread = caller.thread()
@@ -351,7 +340,7 @@ class Calls:
 
         self.groups.join(caller, name, own, False, joined, every)
 
-    def tsg_open(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def tsg_open(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""
         gpu = virtual(self.gpu(made))
 
@@ -361,18 +350,18 @@ class Calls:
 
         gpu.open_tsg(caller.client(gpu), opened)
 
-    def tsg_close(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def tsg_close(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_CLOSE."""
         gpu = virtual(self.gpu(made))
         gpu.close_tsg(caller.client(gpu), made.tsg, answer)
 
-    def submit(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def submit(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_SUBMIT."""
         gpu = virtual(self.gpu(made))
         made.work = gpu.submit(caller.client(gpu), made)
         answer(0)
 
-    def tsg_shape(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def tsg_shape(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_SHAPE."""
         gpu, thread = virtual(self.gpu(made)), caller.thread()
         client = caller.client(gpu)
@@ -380,7 +369,7 @@ class Calls:
         gpu.shape_tsg(client, made.tsg, made.slice_ns, made.level, real_time)
         answer(0)
 
-    def agent(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def agent(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_AGENT."""
         driver = ffi.string(made.driver)
         client = caller.client(self.gpu(made))  # as the module: also where the driver needs no agents
@@ -394,7 +383,7 @@ class Calls:
         tier = Tier(made.tier)
         gpu.register(client, driver.decode("ascii"), tier, made.tsgs, registered, made.flags, made.set, channels)
 
-    def order(self, caller: Caller, made: CData, answer: Call) -> None:
+    def order(self, caller: Connection, made: CData, answer: Call) -> None:
         """GPURT_IOC_ORDER."""
         gpu = by_agents(self.gpu(made))
         client = caller.client(gpu)
@@ -413,7 +402,7 @@ class Calls:
         gpu.next_order(client, made.answered, waiter)
         self.deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
-    def job_mark(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
+    def job_mark(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_MARK."""
         gpu, now = self.gpu(made), self.clock()
         when = made.when_ns or now
@@ -431,7 +420,7 @@ class Calls:
         answer(0)
 
 
-def no_units(_caller: Caller, _made: CData, _answer: Callable[[int], None]) -> None:
+def no_units(_caller: Connection, _made: CData, _answer: Callable[[int], None]) -> None:
     """A call about jobs where no units are shared.  Raises Refusal EOPNOTSUPP."""
     raise Refusal(errno.EOPNOTSUPP, "this host does not share units: start it with --policy sbeet --taskset FILE")
 

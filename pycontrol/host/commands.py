@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
@@ -18,12 +18,15 @@ from gpurt.types import CData
 from pycontrol.host import stuck
 from pycontrol.host.budgets import Allowance, Budgets
 from pycontrol.host.gpu import CONTROL, Decision, Facts, Gpu, GpuClient
-from pycontrol.host.groups import Groups, Member
+from pycontrol.host.groups import Groups
 from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
 from pycontrol.link.netlink import Value
 from pycontrol.machine import procs
+
+if TYPE_CHECKING:
+    from pycontrol.host.connection import Connection
 
 T = TypeVar("T")
 Request = Mapping[str, int | str]
@@ -115,7 +118,7 @@ class Commands:
         space: Space | None = None,
         expel: Callable[[GpuClient, Exception], None] = lambda _client, _error: None,
         groups: Groups | None = None,
-        connections: Callable[[], Collection[Member]] = tuple,
+        connections: Callable[[], Collection[Connection]] = tuple,
     ):
         self.gpus = gpus
         self.rules = rules
@@ -291,7 +294,7 @@ class Commands:
         for one in members:
             yield partial(self.move, one, name)
 
-    def move(self, member: Member, name: str, done: Callable[[int], None]) -> None:
+    def move(self, member: Connection, name: str, done: Callable[[int], None]) -> None:
         """Makes a connection a member of a group, unless it has ended: it would stay a member for ever."""
         if member.closed:
             done(-errno.ESRCH)

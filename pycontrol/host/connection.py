@@ -12,21 +12,23 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind
 from pycontrol.host.calls import Call
-from pycontrol.host.feed import Feed
 from pycontrol.host.gpu import Gpu, GpuClient
 from pycontrol.host.groups import Group
 from pycontrol.host.lanes import AGENTS, Lane
 from pycontrol.host.peer import Peer
 from pycontrol.host.pieces import HostPieces
-from pycontrol.host.threads import Callers, HostThread, Scheduling, Threads
+from pycontrol.host.threads import Callers, HostThread, Scheduling
 from pycontrol.host.users import ANSWER, Account
 from pycontrol.host.waiter import FOREVER
 from pycontrol.host.wire import Head, Refusal, message
+
+if TYPE_CHECKING:
+    from pycontrol.host.loop import Host
 
 #: Bytes that a client may leave unread before an answer closes its connection.
 MAX_UNREAD_BYTES = 1 << 20
@@ -36,32 +38,10 @@ MOST_CALLS = 256
 MOST_UNREAD = 278
 
 
-class Owner(Protocol):
-    """The host, as a connection sees it."""
-
-    threads: Threads
-    feed: Feed
-
-    def admit(self, connection: Connection, gpu: Gpu) -> GpuClient:
-        """Makes its client on a GPU."""
-
-    def doom(self, connection: Connection) -> None:
-        """To be dropped, but not from inside a decision."""
-
-    def owe(self, connection: Connection) -> None:
-        """It has something to send, in its turn."""
-
-    def at_once(self, connection: Connection) -> bool:
-        """Whether an answer may be sent in this turn of the loop, after others that were."""
-
-    def want_write(self, connection: Connection, wanted: bool) -> None:
-        """Whether to be told when the client reads again."""
-
-
 class Connection:
     """One connected process.  Answers come after the events that were told of before them."""
 
-    def __init__(self, host: Owner, sock: socket.socket, id_: int, peer: Peer, pidfd: int, account: Account) -> None:
+    def __init__(self, host: Host, sock: socket.socket, id_: int, peer: Peer, pidfd: int, account: Account) -> None:
         self.host, self.sock, self.id = host, sock, id_
         self.peer, self.pidfd, self.account = peer, pidfd, account
         self.clients: dict[int, GpuClient] = {}

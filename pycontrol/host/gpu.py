@@ -15,9 +15,9 @@ from __future__ import annotations
 import errno
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
@@ -168,28 +168,23 @@ class Tell(Protocol):
 EVENTS = {int(kind): kind for kind in EventKind}
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_commit(sched: CData, only: CData, cause: int, now: int) -> None:
-    """From the core: the runlist is to be `only`."""
-    ffi.from_handle(sched.host).on_commit(only, cause, now)
+def heard(names: Sequence[str]) -> None:
+    """The core's callbacks of these names call methods on_NAME: of the object whose handle the first argument has."""
+    for name in names:
+
+        def forward(of: CData, *about: Any, called: str = f"on_{name}") -> None:
+            getattr(ffi.from_handle(of.host), called)(*about)
+
+        ffi.def_extern(name=f"gpurt_py_{name}")(forward)
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_event(sched: CData, client: CData, event: int, now: int) -> None:
-    """From the core: something happened to a client."""
-    ffi.from_handle(sched.host).on_event(client, event, now)
+def table(structure: str, names: Sequence[str]) -> CData:
+    """A table of these callbacks for the core."""
+    return ffi.new(f"{structure} *", {name: getattr(lib, f"gpurt_py_{name}") for name in names})
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_raise(sched: CData, client: CData, level: int, now: int) -> None:
-    """From the core: a client's thread has to execute at another level."""
-    ffi.from_handle(sched.host).on_raise(client, level, now)
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_regroup(sched: CData, group: CData, _now: int) -> None:
-    """From the core: the key of a group changed; its other GPUs have to follow."""
-    ffi.from_handle(sched.host).on_regroup(group)
+SCHED_EVENTS = ("commit", "event", "raise", "regroup")
+heard(SCHED_EVENTS)
 
 
 def ignore(_result: int) -> None:
@@ -245,9 +240,7 @@ class Gpu(ABC):
         self.barred = self.tsgs = 0  # clients, and TSGs of all clients
         self._grants = ffi.new("struct gpurt_grants *")  # gains that hold once updates succeed again
         self._handle = ffi.new_handle(self)
-        names = ("commit", "event", "raise", "regroup")
-        ops = {name: getattr(lib, f"gpurt_py_{name}") for name in names}
-        self._sched_ops = ffi.new("struct gpurt_sched_ops *", ops)
+        self._sched_ops = table("struct gpurt_sched_ops", SCHED_EVENTS)
         self._turns = ffi.new("struct gpurt_turns *")
         lib.gpurt_turns_init(self._turns)
         self._retry = ffi.new("struct gpurt_retry *")
@@ -388,7 +381,7 @@ class Gpu(ABC):
         if client.boost.raised != before:
             lib.gpurt_latency_record(self.latency[Cause.RAISE], max(0, self.clock() - now))
 
-    def on_regroup(self, raw: CData) -> None:
+    def on_regroup(self, raw: CData, _now: int) -> None:
         """Notes the group, whose other GPUs follow afterwards."""
         self._regrouped += [seat.group for seat in self._seats.values() if seat.group.raw == raw]
 
@@ -704,7 +697,7 @@ class Gpu(ABC):
         """When something will happen by itself, and when a client may have to be told something; ns, FOREVER: never."""
         return FOREVER if self._ticking else self._due(), FOREVER
 
-    def retry_now(self) -> None:
+    def on_retry(self) -> None:
         """The update that failed may go well now."""
         self._retry_now = True
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
@@ -14,6 +14,7 @@ from pycontrol.host.budgets import Allowance
 from pycontrol.host.wire import Refusal
 
 if TYPE_CHECKING:
+    from pycontrol.host.connection import Connection
     from pycontrol.host.gpu import Gpu, GpuClient
     from pycontrol.host.peer import Peer
 
@@ -87,7 +88,7 @@ class Group:
     user: int
     raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_group *"))
     seats: dict[int, Seat] = field(default_factory=dict)
-    connections: set[Member] = field(default_factory=set)
+    connections: set[Connection] = field(default_factory=set)
 
     def seat(self, gpu: Gpu) -> Seat:
         """Its seat on a GPU, made on first use."""
@@ -131,19 +132,6 @@ class Group:
         return sum(int(seat.core.depth > 0) for seat in self.seats.values()) > 1
 
 
-class Member(Protocol):
-    """A connection, as groups see it."""
-
-    peer: Peer
-    clients: dict[int, GpuClient]
-    group: Group | None
-    kept: bool
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has ended."""
-
-
 class Groups:
     """All groups, by their user and their name."""
 
@@ -165,7 +153,7 @@ class Groups:
         return next((one for one in self._all.values() if one.spans), None)
 
     def join(
-        self, member: Member, name: str, own: int, moved: bool, done: Callable[[int], None], all_: bool = False
+        self, member: Connection, name: str, own: int, moved: bool, done: Callable[[int], None], all_: bool = False
     ) -> None:
         """A connection becomes a member; `done` gets 0 or -errno.
 
@@ -203,7 +191,7 @@ class Groups:
         for index in coming:
             self.enroll(group, self.gpus[index], member.clients[index], own, moved, enrolled)
 
-    def check(self, member: Member, name: str, moved: bool, entering: int = 1) -> None:
+    def check(self, member: Connection, name: str, moved: bool, entering: int = 1) -> None:
         """Whether a connection may join, or is in that group already; ``entering``: how many connections would be new
         in it.
 
@@ -228,7 +216,7 @@ class Groups:
         elif sum(one.user == user for one in self._all.values()) >= lib.GPURT_MAX_USER_GROUPS:
             raise Refusal(errno.EDQUOT, f"user {user} has {lib.GPURT_MAX_USER_GROUPS} groups, the most there can be")
 
-    def _check_room(self, group: Group, member: Member, entering: int) -> None:
+    def _check_room(self, group: Group, member: Connection, entering: int) -> None:
         pid, before = member.peer.pid, len(group.connections)
         if before + entering > lib.GPURT_MAX_MEMBERS:
             more = f", and {entering} more would come" if entering > 1 else ""
@@ -282,7 +270,7 @@ class Groups:
             lib.gpurt_join_budget(seat.gpu.sched, seat.core, budget, now)
         lib.gpurt_join_budget(seat.gpu.sched, client.core, budget, now)
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: Connection) -> None:
         """A connection has ended; the group goes with its last one."""
         group, member.group, member.kept = member.group, None, False
         if group:

@@ -13,9 +13,12 @@ import mmap
 import os
 import signal
 import struct
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pycontrol.machine import procs
+
+if TYPE_CHECKING:
+    from pycontrol.host.threads import HostThread
 
 #: Thread id (0: the slot is free), process id, then policy and priority before the raise and when raised.
 SLOT = struct.Struct("=IIIIII")
@@ -24,20 +27,13 @@ SLOTS = 16384
 NAME, PR_SET_NAME = b"gpurt-keeper", 15
 
 
-class Raised(Protocol):
-    """A thread, as the keeper sees it."""
-
-    pid: int
-    tid: int
-
-
 class Keeper:
     """The memory that host and keeper share.  Without `start` there is no process, and nothing is kept."""
 
     def __init__(self) -> None:
         """Nothing yet."""
         self._memory: mmap.mmap | None = None
-        self._slots: dict[Raised, int] = {}
+        self._slots: dict[HostThread, int] = {}
         self._free = list(range(SLOTS - 1, -1, -1))
         self._pipe = -1  # the keeper reads its end of it: the host's death closes this one
 
@@ -52,7 +48,7 @@ class Keeper:
             _watch(reader, self._memory, priority)
         os.close(reader)
 
-    def note(self, thread: Raised, own: tuple[int, int], raised: tuple[int, int]) -> None:
+    def note(self, thread: HostThread, own: tuple[int, int], raised: tuple[int, int]) -> None:
         """The thread is about to be raised."""
         if self._memory is None:
             return
@@ -61,7 +57,7 @@ class Keeper:
         if thread in self._slots:
             SLOT.pack_into(self._memory, self._slots[thread] * SLOT.size, thread.tid, thread.pid, *own, *raised)
 
-    def forget(self, thread: Raised) -> None:
+    def forget(self, thread: HostThread) -> None:
         """The thread is raised no longer."""
         slot = self._slots.pop(thread, None)
         if slot is not None and self._memory is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from analysis.energy.file import load_system
 from analysis.energy.policies import POLICIES
@@ -21,9 +21,12 @@ from analysis.energy.setup import Setup, prepare_tables
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import UsageError
 from gpurt.types import CData
-from pycontrol.host.waiter import Answer, Answers, Deadlines, Waiter, Waiters
+from pycontrol.host.waiter import Answers, Deadlines, Waiters
 from pycontrol.host.wire import Refusal
 from pycontrol.link.netlink import Value
+
+if TYPE_CHECKING:
+    from pycontrol.host.calls import Call
 
 #: Policies that share GPUs in space at run time.  `stgm` needs more slots than there are ends of a GPU.
 UNIT_POLICIES = ("sbeet", "sbeet-mg", "rm", "fcfs")
@@ -60,20 +63,6 @@ def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
         raise UsageError(f"--policy: {error}") from None
 
 
-class Owner(Protocol):
-    """The client that a task belongs to."""
-
-
-class WaitingCall(Protocol):
-    """A call that waits."""
-
-    def __call__(self, result: int) -> None:
-        """Answers it."""
-
-    def waits(self, answer: Answer) -> Waiter:
-        """See `Call.waits`."""
-
-
 @dataclass(eq=False)
 class _JobRequests:
     """A job's requests, and the kernel that it runs on the virtual GPU, if any: until when, ns."""
@@ -94,7 +83,7 @@ class Space:
         self.answers = Answers()
         self.units = UnitsRuntime(setup)
         self._tasks = {task.name: index for index, task in enumerate(setup.system.tasks)}
-        self._owners: dict[int, Owner] = {}
+        self._owners: dict[int, object] = {}
         self._jobs: dict[int, _JobRequests] = {}
         self.handlers = {
             lib.GPURT_IOC_JOB_READY: self.ready, lib.GPURT_IOC_JOB_WAIT: self.wait, lib.GPURT_IOC_JOB_RUN: self.run,
@@ -108,7 +97,7 @@ class Space:
 
     # The calls
 
-    def ready(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
+    def ready(self, caller: object, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_READY."""
         name = ffi.string(made.task).decode("ascii")
         task = self._tasks.get(name)
@@ -128,7 +117,7 @@ class Space:
         self.settle()
         answer(0)
 
-    def wait(self, caller: Owner, made: CData, answer: WaitingCall) -> None:
+    def wait(self, caller: object, made: CData, answer: Call) -> None:
         """GPURT_IOC_JOB_WAIT."""
         job = self._job(caller, made.job)
         number = int(made.job)
@@ -146,7 +135,7 @@ class Space:
         self.settle()
         self._deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
-    def run(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
+    def run(self, caller: object, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_RUN."""
         if self.mechanism is not Mechanism.VIRTUAL:
             raise Refusal(errno.EOPNOTSUPP, "the program itself launches kernels on a real GPU")
@@ -162,7 +151,7 @@ class Space:
         self.units.begin(job.task, made.job, start)
         answer(0)
 
-    def kernel_done(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
+    def kernel_done(self, caller: object, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_KERNEL_DONE."""
         job, now = self._job(caller, made.job), self.clock()
         if job.kernel_end is not None and job.kernel_end > now:
@@ -170,7 +159,7 @@ class Space:
         self._said(self.units.kernel_done(job.task, made.job, now), made.job)
         answer(0)
 
-    def done(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
+    def done(self, caller: object, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_DONE."""
         job = self._job(caller, made.job)
         self._said(self.units.done(job.task, made.job, self.clock()), made.job)
@@ -182,14 +171,14 @@ class Space:
             raise Refusal(-result, f"job {number} holds no units, or its kernel has not been said to have ended")
         self.settle()
 
-    def _job(self, caller: Owner, number: int) -> _JobRequests:
+    def _job(self, caller: object, number: int) -> _JobRequests:
         """The caller's job of that number.  Raises Refusal ENOENT."""
         job = self._jobs.get(number)
         if job is None or self._owners.get(job.task) is not caller:
             raise Refusal(errno.ENOENT, f"the client has no job {number}")
         return job
 
-    def _granted(self, caller: Owner, number: int) -> tuple[_JobRequests, UnitsGrant]:
+    def _granted(self, caller: object, number: int) -> tuple[_JobRequests, UnitsGrant]:
         """The same, with the units that it holds.  Raises Refusal ENOENT."""
         job = self._job(caller, number)
         grant = self.units.grant(job.task, number)
@@ -214,7 +203,7 @@ class Space:
 
     # Clients and time
 
-    def leave(self, caller: Owner) -> None:
+    def leave(self, caller: object) -> None:
         """A connection has ended: its jobs are gone, and what they held goes to others."""
         tasks = {task for task, owner in self._owners.items() if owner is caller}
         for number in [number for number, job in self._jobs.items() if job.task in tasks]:

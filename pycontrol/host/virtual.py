@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
 from gpurt.types import CData
-from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
+from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell, heard, table
 from pycontrol.host.groups import Seat
 from pycontrol.host.threads import Band
 from pycontrol.host.users import TSG, WORK
@@ -68,15 +68,8 @@ class Shape:
     units: int = 1
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_done(vgpu: CData, tsg: CData, work: CData, when: int) -> None:
-    """From the virtual GPU: a work item completed."""
-    ffi.from_handle(vgpu.host).on_done(tsg, work, when)
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_run(vgpu: CData, tsg: CData, when: int) -> None:
-    """From the virtual GPU: it executes another TSG now; nobody asks."""
+VGPU_EVENTS = ("done",)
+heard(VGPU_EVENTS)
 
 
 class VirtualGpu(Gpu):
@@ -101,7 +94,7 @@ class VirtualGpu(Gpu):
     def prepare(self, now: int) -> None:
         """Makes the GPU."""
         shape = self.shape
-        self._vgpu_ops = ffi.new("struct gpurt_vgpu_ops *", {"done": lib.gpurt_py_done, "run": ffi.NULL})
+        self._vgpu_ops = table("struct gpurt_vgpu_ops", VGPU_EVENTS)
         self.vgpu = ffi.new("struct gpurt_vgpu *")
         lib.gpurt_vgpu_init(
             self.vgpu, self._vgpu_ops, self._handle, shape.slice, shape.theta, shape.alpha, shape.copy_engine, now

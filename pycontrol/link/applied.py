@@ -5,28 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from gpurt.errors import RefusedError
 from pycontrol.link import tegra
-from pycontrol.link.control import ClientInfo
+from pycontrol.link.control import ClientInfo, Control
 from pycontrol.link.hints import SchedNode
 from pycontrol.link.tegra import Setting
 from pycontrol.machine import procs
 
 
-class Priorities(Protocol):
-    """The part of a host's control plane that is needed here."""
-
-    def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
-        """As Control has it."""
-
-    def set_group(self, pid: int, group: str) -> None:
-        """As Control has it."""
-
-
 def apply_settings(
-    control: Priorities, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
+    control: Control, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
     node: SchedNode | None, confirm: Callable[[], None] = lambda: None, groups: Mapping[int, str] = {},
 ) -> None:  # fmt: skip
     """Has processes join groups and sets their priorities, both by pid; then makes the settings on the node.
@@ -53,7 +42,7 @@ def apply_settings(
 
 
 @contextmanager
-def _restored(control: Priorities, changed: Sequence[ClientInfo], joined: Sequence[int]) -> Iterator[None]:
+def _restored(control: Control, changed: Sequence[ClientInfo], joined: Sequence[int]) -> Iterator[None]:
     """Gives clients their former priorities if anything goes wrong; processes stay in groups that they have joined."""
     try:
         yield

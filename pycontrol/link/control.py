@@ -10,7 +10,6 @@ import struct
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from gpurt._gpurt import ffi, lib
@@ -248,9 +247,7 @@ class Control:
     def __enter__(self) -> Control:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from types import TracebackType
 
 from analysis.traces.partial import Partial
 from analysis.traces.trace import Event, Kind
@@ -133,9 +132,7 @@ class Listener:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._finish()
         self._events.close()
         self.control.close()

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from types import TracebackType
+from typing import TypeVar
 
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.types import CData
@@ -84,17 +84,19 @@ class Hints:
 Call = Callable[[int, int, CData], CData]
 
 
-class SchedNode:
-    """The node, open while the context is entered."""
+_Node = TypeVar("_Node", bound="DriverNode")
 
-    def __init__(self, call: Call = fcntl.ioctl) -> None:
-        """Opens it.  ``call``: the function that calls the driver.
 
-        Raises:
-            DeviceError: there is no such node, or another process has it open.
-            RefusedError: this process may not open it.
-        """
-        path = next((node for node in SCHED_NODES if os.path.exists(node)), SCHED_NODES[0])
+class DriverNode:
+    """A node of nvgpu's, open while the context is entered.
+
+    Raises:
+        DeviceError: there is no such node, or another process has it open.
+        RefusedError: this process may not open it.
+    """
+
+    def __init__(self, path: str, wants: str, call: Call) -> None:
+        """Opens it.  ``wants``: the question where there is none; ``call``: the function that calls the driver."""
         self._ioctl = call
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -102,16 +104,28 @@ class SchedNode:
             raise RefusedError(f"{path}: not permitted; run as root", errno.EACCES) from None
         except OSError as error:
             busy = error.errno == errno.EBUSY
-            why = "another process has it open, and only one may" if busy else f"{error.strerror}; is this a Tegra?"
+            why = "another process has it open, and only one may" if busy else f"{error.strerror}; {wants}"
             raise DeviceError(f"{path}: {why}") from None
 
-    def __enter__(self) -> SchedNode:
+    def __enter__(self: _Node) -> _Node:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         os.close(self._fd)
+
+    def _call(self, code: int, argument: ctypes.Structure | None, what: str) -> None:
+        try:
+            self._ioctl(self._fd, code, 0 if argument is None else argument)
+        except OSError as error:
+            raise RefusedError(f"the driver refuses {what}: {error.strerror}", error.errno or 0) from None
+
+
+class SchedNode(DriverNode):
+    """The node of slices and levels."""
+
+    def __init__(self, call: Call = fcntl.ioctl) -> None:
+        path = next((node for node in SCHED_NODES if os.path.exists(node)), SCHED_NODES[0])
+        super().__init__(path, "is this a Tegra?", call)
 
     def tsgs(self, pid: int) -> list[int]:
         """The process's TSGs.
@@ -198,9 +212,3 @@ class SchedNode:
         if not readable(self._fd, seconds):
             return False
         return bool(int.from_bytes(os.read(self._fd, EVENT_BYTES)[8:], sys.byteorder) & TSG_OPENED)
-
-    def _call(self, code: int, argument: ctypes.Structure | None, what: str) -> None:
-        try:
-            self._ioctl(self._fd, code, 0 if argument is None else argument)
-        except OSError as error:
-            raise RefusedError(f"the driver refuses {what}: {error.strerror}", error.errno or 0) from None

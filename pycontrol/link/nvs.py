@@ -12,18 +12,16 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
-import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 
-from gpurt.errors import DeviceError, RefusedError
+from gpurt.errors import RefusedError
 from gpurt.text import visible
 from pycontrol.ending import later
-from pycontrol.link.hints import Call
+from pycontrol.link.hints import Call, DriverNode
 from pycontrol.signals import interrupt
 
 NVSCHED_NODE = "/dev/nvgpu/igpu0/nvsched"
@@ -62,32 +60,12 @@ class Domain:
     number: int
 
 
-class Nvs:
-    """The scheduler's node, open while the context is entered."""
+class Nvs(DriverNode):
+    """The scheduler's node."""
 
     def __init__(self, call: Call = fcntl.ioctl) -> None:
-        """Opens it.  ``call``: what asks the driver.
-
-        Raises:
-            DeviceError: there is no such node.
-            RefusedError: this process may not open it.
-        """
-        self._ioctl = call
-        try:
-            self._fd = os.open(NVSCHED_NODE, os.O_RDWR | os.O_CLOEXEC)
-        except PermissionError:
-            raise RefusedError(f"{NVSCHED_NODE}: not permitted; run as root", errno.EACCES) from None
-        except OSError as error:
-            why = "is this a Tegra whose driver has scheduling domains (L4T R35 or later)?"
-            raise DeviceError(f"{NVSCHED_NODE}: {error.strerror}; {why}") from None
-
-    def __enter__(self) -> Nvs:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.close(self._fd)
+        wants = "is this a Tegra whose driver has scheduling domains (L4T R35 or later)?"
+        super().__init__(NVSCHED_NODE, wants, call)
 
     def domains(self) -> list[Domain]:
         """All domains, also the driver's own if this release lists it.  Raises RefusedError."""
@@ -111,12 +89,6 @@ class Nvs:
     def remove(self, domain: Domain) -> None:
         """Removes a domain that nothing uses.  Raises RefusedError."""
         self._call(REMOVE, _Remove(domain.number), f"to remove domain {visible(domain.name)}")
-
-    def _call(self, code: int, argument: ctypes.Structure, what: str) -> None:
-        try:
-            self._ioctl(self._fd, code, argument)
-        except OSError as error:
-            raise RefusedError(f"nvgpu refuses {what}: {error.strerror}", error.errno or 0) from None
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def test_a_run_says_that_no_bound_is_known(gpurt: Gpurt, gpu: FakeGpu, built: Pa
     ("fault", "error", "code", "why"),
     [
         ("nvs-open", errno.ENOENT, 4, "is this a Tegra whose driver has scheduling domains"),
-        ("nvs-create", errno.ENOMEM, 5, "nvgpu refuses domain da with turns of 5000000 ns: Cannot allocate memory"),
+        ("nvs-create", errno.ENOMEM, 5, "the driver refuses domain da with turns of 5000000 ns: Cannot allocate"),
         ("domain-open", errno.EACCES, 6, "/dev/nvgpu/igpu0/nvsched-da: Permission denied; the program ends"),
         ("join", errno.EINVAL, 6, "the driver does not put a time-slice group there: Invalid argument"),
     ],

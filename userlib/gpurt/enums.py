@@ -170,13 +170,6 @@ class EventKind(Words):
     MEMBER_DIED = lib.GPURT_EVENT_MEMBER_DIED
 
 
-class Engine(Words):
-    """enum gpurt_engine: the engines of a virtual GPU."""
-
-    EXEC = lib.GPURT_ENGINE_EXEC
-    COPY = lib.GPURT_ENGINE_COPY
-
-
 class Command(Words):
     """enum gpurt_cmd: the commands of the control plane."""
 
