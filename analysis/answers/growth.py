@@ -3,26 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
 from analysis.answers import compiled
-from analysis.answers import units as units
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.periods import Period, own_periods, periods
-from analysis.answers.sensitivity import MAX_TASKS_SEARCHED, Margin, epsilon_budgets, margin_steps, time_margins
-from analysis.answers.units import PassingLimits
+from analysis.answers.sensitivity import MAX_TASKS_SEARCHED, Margin, epsilon_budget, margin_steps, time_margins
 from analysis.answers.verdict import beyond
 from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.rtgpu.method import METHODS
-from gpurt.errors import TooLargeError, UsageError
+from gpurt.errors import TooLargeError
 from gpurt.types import Document
 
 
@@ -44,9 +40,9 @@ Show = Callable[[int, str], AbstractContextManager[Bar]]
 class Growth:
     """How much times may grow under a test; the test is None if no test applies.
 
-    ``why``: why nothing is proved as it is.  ``failing``: why the test fails as it is; empty: it passes.  ``hardware``:
-    factors of all times except epsilon, by name.  ``budgets``: the largest epsilon on each, ns.  ``limits``: what else
-    may change where tasks own units.  ``chains``: those whose limits fail although every task is in time.
+    ``why``: why nothing is proved as it is.  ``failing``: why the test fails as it is; empty: it passes.  ``epsilon``:
+    the largest that passes, ns; None: none does, or the test does not depend on it.  ``chains``: those whose limits
+    fail although every task is in time.
     """
 
     test: Test | None
@@ -54,9 +50,7 @@ class Growth:
     notes: Sequence[str]
     failing: str = ""
     margins: Sequence[Margin] = ()
-    hardware: Mapping[str, Fraction] = field(default_factory=dict)
-    budgets: Mapping[str, int | None] = field(default_factory=dict)
-    limits: PassingLimits | None = None
+    epsilon: int | None = None
     chains: Sequence[Bounded] = ()
     periods: Sequence[Period] = ()
     beside: Beside = field(default_factory=Beside)
@@ -70,36 +64,23 @@ class Growth:
                          "factor": one.factor} for one in self.margins],
             "periods": [{"task": one.task, "now_ns": one.now, "least_ns": one.least, "most_ns": one.most,
                          "factor": one.factor} for one in self.periods],
-            "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": self.budgets[name]}
-                         for name, factor in self.hardware.items()],
-            "limits": self.limits and _limits(self.limits), "notes": self.notes, **self.beside.data(),
+            "most_epsilon_ns": self.epsilon, "notes": self.notes, **self.beside.data(),
         }  # fmt: skip
 
 
-#: Why the other limits of tasks that own units are not searched.
-CHAINED = (
-    "the file limits chains, which no search for limits of units judges: how few units the tasks can do with, and how "
-    "much interleaving, overhead and copies they bear, is not known"
-)
 #: Told at Ctrl-C of the margins that were found until then.
 Told = Callable[[Test, Sequence[Margin]], None]
 
 
 def growth(
-    taskset: Taskset, name: str | None, show: Show, clocks: Sequence[str] = (), own: bool = True,
-    interrupted: Told | None = None,
+    taskset: Taskset, name: str | None, show: Show, own: bool = True, interrupted: Told | None = None,
 ) -> Growth:  # fmt: skip
     """How much may grow.  ``own``: the times and periods of single tasks, too.
 
-    ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: hardware such as
-    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference.
-    Raises TooLargeError for more tasks than are searched.
+    ``name``: the test; None: the one that the verdict on the taskset rests on.  Raises UsageError if there is no such
+    test, TooLargeError for more tasks than are searched.
     """
-    hardware = _hardware(clocks)
     test, why, notes = covering_test(taskset, name)
-    units_owned = test is not None and test.rules.units
-    if clocks and test is not None and units_owned:
-        raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
     if test is None or not taskset.real_time:
         return Growth(None, why, notes, beside=beside_of(taskset, None, why, name, "margins"))
     if own and len(taskset) > MAX_TASKS_SEARCHED:
@@ -108,18 +89,14 @@ def growth(
     result = compiled.run_compiled(test, taskset)
     more = result.why or beyond(test, taskset, result)
     why = why or more
-    hardware = {} if units_owned else hardware
-    with show(margin_steps(taskset, len(hardware)) + len(own_periods(taskset)) * own, f"runs of {test.name}") as bar:
+    with show(margin_steps(taskset) + len(own_periods(taskset)) * own, f"runs of {test.name}") as bar:
         found = _margins(test, taskset, bar, own, interrupted)
         moved = list(periods(test, taskset, bar.update)) if own else []
-        budgets = epsilon_budgets(test, taskset, hardware, bar.update)
-    chained = any(chain.limits for chain in taskset.chains)
-    notes = [*notes, CHAINED] if units_owned and chained else notes
-    limits = _searched(test.name, taskset, show) if units_owned and not chained else None
+        epsilon = None if test.rules.units else epsilon_budget(test, taskset, bar.update)
     known = beside_of(taskset, test, why, name, "margins")
     bounded = [bound_of(chain, taskset, result) for chain in taskset.chains] if result.schedulable else []
     failed = [one for one in bounded if one.objection]
-    return Growth(test, why, notes, more, found, hardware, budgets, limits, failed, moved, known)
+    return Growth(test, why, notes, more, found, epsilon, failed, moved, known)
 
 
 def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Told | None) -> list[Margin]:
@@ -132,45 +109,3 @@ def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Tol
             interrupted(test, found)
         raise
     return found
-
-
-def _searched(name: str, taskset: Taskset, show: Show) -> PassingLimits:
-    """The limits of what else may change where tasks own units of the GPU."""
-    total = units.effort(taskset)
-    with show(total, "searching limits") as bar:
-        found = units.limits(METHODS[name], taskset, bar.update)
-        bar.reach(total)
-    return found
-
-
-def _limits(found: PassingLimits) -> Document:
-    return {
-        "units": found.units, "interleave_factor": _number(found.interleave),
-        "overhead_factor": _number(found.overhead), "copies_factor": _number(found.copies), "chunk_ns": found.chunk,
-    }  # fmt: skip
-
-
-def _number(found: Fraction | None) -> float | None:
-    return None if found is None else float(found)
-
-
-def _hardware(clocks: Sequence[str]) -> dict[str, Fraction]:
-    """The factor of each hardware by its name.  Raises UsageError."""
-    found = {"this one": Fraction(1)}
-    for name, factor in map(_clock, clocks):
-        if name in found:
-            raise UsageError(f"--clock: {name!r} is named twice")
-        found[name] = factor
-    return found
-
-
-def _clock(text: str) -> tuple[str, Fraction]:
-    """A name and a factor such as "orin=0.6"."""
-    name, _, factor = text.partition("=")
-    try:
-        value = Fraction(factor)
-    except (ValueError, ZeroDivisionError):
-        value = Fraction(0)
-    if not name or not 0 < value <= 1000:
-        raise UsageError(f"--clock: expected a name and a factor up to 1000, such as orin=0.6, got {text[:40]!r}")
-    return name, value

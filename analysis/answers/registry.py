@@ -143,7 +143,7 @@ def no_demands(task: Task, system: System) -> list[Demand | Shared]:
     raise TypeError("this test has no sum of demands")
 
 
-# Each task owns SMs or CUs, and copies share one bus.  No host ships the policy, and analysis/attack/units.py attacks
+# Each task owns SMs or CUs, and copies share one bus.  No host ships the policy, and tests/attacks/own_units.py attacks
 # them, since the simulator of policies that share the GPU in time knows neither.
 FEDERATED_ROWS = (
     Test(

@@ -7,7 +7,7 @@ bounds grow with demand, as those of the registry do (tests/analysis/test_gcaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -99,10 +99,10 @@ def own_times(taskset: Taskset) -> list[tuple[str, Grows, int]]:
     return [one for one in both if one[2]]
 
 
-def margin_steps(taskset: Taskset, clocks: int) -> int:
-    """How many steps `time_margins` and `epsilon_budgets` for ``clocks`` machines report to their ``tick``."""
+def margin_steps(taskset: Taskset) -> int:
+    """How many steps `time_margins` and `epsilon_budget` report to their ``tick``."""
     searches = len(own_times(taskset)) + bool(taskset.platform.epsilon) + 1
-    return searches * steps(int(UNLIMITED * FACTOR_STEPS)) + clocks * steps(_longest(taskset))
+    return searches * steps(int(UNLIMITED * FACTOR_STEPS)) + steps(_longest(taskset))
 
 
 def task_margin(
@@ -150,16 +150,6 @@ def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int 
 
 def _longest(taskset: Taskset) -> int:
     return max((t.deadline for t in taskset.real_time), default=0)
-
-
-def epsilon_budgets(
-    test: Test, taskset: Taskset, clocks: Mapping[str, Fraction], tick: Tick = unwatched
-) -> dict[str, int | None]:  # fmt: skip
-    """The largest epsilon that passes on each of several machines, by name; None if it fails without any.
-
-    ``clocks``: for each machine, how many times as long everything except epsilon takes there.
-    """
-    return {name: epsilon_budget(test, _slower(taskset, factor), tick) for name, factor in clocks.items()}
 
 
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
@@ -241,11 +231,6 @@ def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
 
 def slowed(taskset: Taskset, factor: Fraction) -> Taskset:
     """The taskset on a machine where all execution, updates and switches take ``factor`` times as long."""
-    return with_epsilon(_slower(taskset, factor), factor)
-
-
-def _slower(taskset: Taskset, factor: Fraction) -> Taskset:
-    """The same where updates and switches take as long as before."""
     names, platform = {task.name for task in taskset}, taskset.platform
     yields = platform.yields and replace(platform.yields, decision=_scaled(platform.yields.decision, factor))
     platform = replace(
@@ -253,7 +238,8 @@ def _slower(taskset: Taskset, factor: Fraction) -> Taskset:
         bus_chunk=_scaled(platform.bus_chunk, factor), yields=yields,
     )  # fmt: skip
     tasks = tuple(_task(t, factor, cpu=True, gpu=True) for t in taskset)
-    return replace(taskset, platform=platform, tasks=tasks, resources=_sections(taskset, factor, names))
+    grown = replace(taskset, platform=platform, tasks=tasks, resources=_sections(taskset, factor, names))
+    return with_epsilon(grown, factor)
 
 
 def _sections(taskset: Taskset, factor: Fraction, names: Collection[str]) -> tuple[Resource, ...]:

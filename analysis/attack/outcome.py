@@ -3,33 +3,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
+from analysis.chains.bounds import bound_of
+from analysis.chains.observed import MEASURE_KEYS
 from analysis.model import CpuSegment, Segment, Taskset
+from analysis.rta import Result
 from analysis.rtgpu.simulate import Way
 from analysis.simulation.simulate import Options
+
+#: Stands for a time that nothing bounds, ns.
+ENDLESS_NS = 2**62
+#: The longest reaction, age and age at an output of a chain, ns.
+Times: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """For each taskset and way of execution: runs from random first releases, then steps of local search.
 
-    ``threads``: in tasksets of tests that bound them, threads serve several tasks.  ``pending``: likewise, several jobs
-    of a task are pending.  ``latency``: likewise, wake-ups take time.  ``workers``: likewise, tasks have workers.
-    ``yields``: likewise, GPU segments begin by yield.
-    ``chains``: there are chains of tasks, with triggered links where the test bounds these.
     Of tests of tasks that own units there are as many runs as both.
     """
 
     runs: int = 20
     steps: int = 40
-    threads: bool = False
-    pending: bool = False
-    latency: bool = False
-    workers: bool = False
-    chains: bool = False
-    yields: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,3 +89,20 @@ def size(taskset: Taskset) -> tuple[int, int, int]:
     """How simple a counterexample is: number of tasks, of segments, and of digits of its times."""
     lengths = [piece for t in taskset for s in t.segments for piece in pieces(s)]
     return len(taskset), sum(len(t.segments) for t in taskset), sum(len(str(n).rstrip("0")) for n in lengths)
+
+
+def limits_of(taskset: Taskset, result: Result) -> dict[str, Times]:
+    """The bounds of chains that follow from those of their tasks, ns; ENDLESS_NS where there is none."""
+    found = {}
+    for one in taskset.chains:
+        known = bound_of(one, taskset, result).latencies
+        reaction, age, at_output = (known[key].bound if key in known else ENDLESS_NS for key in MEASURE_KEYS)
+        found[one.name] = reaction, age, at_output
+    return found
+
+
+def named(chains: Mapping[str, Times]) -> dict[str, int]:
+    """Times of chains by chain and key; without those that nothing bounds."""
+    keyed = ((name, zip(MEASURE_KEYS, one, strict=True)) for name, one in chains.items())
+    times = ((f"{name}: {key}", time) for name, one in keyed for key, time in one)
+    return {name: time for name, time in times if time < ENDLESS_NS}

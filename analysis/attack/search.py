@@ -13,33 +13,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import TypeAlias
 
 from analysis import rta
 from analysis.answers.pool import processes
 from analysis.answers.registry import find_test
-from analysis.attack import units
-from analysis.attack.linked import limits_of, named, with_random_chains
-from analysis.attack.outcome import Effort, Longest, Outcome, pieces, size
-from analysis.attack.tasksets import (
-    held_by_workers,
-    random_taskset,
-    with_latency,
-    with_random_modes,
-    with_random_partitions,
-    with_random_pending,
-    with_random_slices,
-    with_random_threads,
-    with_random_workers,
-    with_random_yield,
-)
-from analysis.model import MS, US, CpuSegment, Segment, Span, Task, Taskset
+from analysis.attack.outcome import Effort, Longest, Outcome, limits_of, named, pieces
+from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
+from analysis.model import Taskset
+from analysis.model.platform import YIELD
 from analysis.rta import Test
-from analysis.rtgpu.verdict import UnitsTest
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
 TASKSETS_A_BATCH = 100
 USUAL = Effort()
+#: Draws a taskset for a test.
+Draw: TypeAlias = "Callable[[Test, random.Random], Taskset]"
 
 
 def attack(
@@ -50,25 +40,29 @@ def attack(
     effort: Effort = USUAL,
     progress: Callable[[int], None] | None = None,
     find: Callable[[str], Test] = find_test,
+    draw: Draw | None = None,
 ) -> Outcome:
     """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done.
 
-    ``find``: how other processes find the test by its name, for formulas cannot be sent to them.
+    ``find``: how other processes find the test by its name, for formulas cannot be sent to them.  ``draw``: how a
+    taskset is drawn, other than by `random_system`.
     """
-    one = partial(_any, test, effort) if jobs == 1 else partial(_found, find, test.name, effort)
-    key, batch = f"{seed} {test.name}", TASKSETS_A_BATCH
-    owning = test.analysis
-    if isinstance(owning, UnitsTest):
-        one = partial(units.attack_units, method=owning.method, runs=effort.runs + effort.steps)
-        key, batch = f"{key} {units.MAX_CPUS_DRAWN}", units.SYSTEMS_A_BATCH
+    draw = draw or random_system
+    one = partial(_drawn, draw, effort, test) if jobs == 1 else partial(_found, draw, effort, find, test.name)
+    return gathered(test.name, f"{seed} {test.name}", TASKSETS_A_BATCH, one, tasksets, jobs, progress)
+
+
+def gathered(
+    name: str, key: str, batch: int, one: Callable[[random.Random], Outcome], tasksets: int, jobs: int,
+    progress: Callable[[int], None] | None = None,
+) -> Outcome:  # fmt: skip
+    """The outcomes of ``one`` for so many tasksets, of which a process takes ``batch`` at a time; ``key``: the seed."""
     parts = [(start, min(batch, tasksets - start)) for start in range(0, tasksets, batch)]
-    outcome = Outcome(test.name)
-    for part in _each(partial(_batch, test.name, key, one), parts, jobs):
+    outcome = Outcome(name)
+    for part in _each(partial(_batch, name, key, one), parts, jobs):
         outcome = outcome.joined(part)
         if progress:
             progress(outcome.tasksets)
-    if outcome.smallest and owning is None:
-        outcome = replace(outcome, smallest=minimised(test, outcome.smallest))
     return outcome
 
 
@@ -90,33 +84,22 @@ def _batch(name: str, key: str, one: Callable[[random.Random], Outcome], piece: 
     return outcome
 
 
-def _found(find: Callable[[str], Test], name: str, effort: Effort, rng: random.Random) -> Outcome:
-    return _any(find(name), effort, rng)
+def _drawn(draw: Draw, effort: Effort, test: Test, rng: random.Random) -> Outcome:
+    return attack_one(test, draw(test, rng), rng, effort)
 
 
-def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
-    """The attack on the bounds of a random taskset of the kinds that the test is about."""
+def _found(draw: Draw, effort: Effort, find: Callable[[str], Test], name: str, rng: random.Random) -> Outcome:
+    return _drawn(draw, effort, find(name), rng)
+
+
+def random_system(test: Test, rng: random.Random) -> Taskset:
+    """A random taskset of the kind that the test is about."""
     taskset = random_taskset(rng)
     if test.waiting is None:
         taskset = with_random_modes(taskset, rng)
     if test.sharing:
         taskset = with_random_slices(taskset, rng, test.sharing)
-    if test.partitions:
-        taskset = with_random_partitions(taskset, rng)
-    if effort.yields and test.yields:
-        taskset = with_random_yield(taskset, rng)
-    if effort.threads and test.threads:
-        taskset = with_random_threads(taskset, rng)
-    if effort.pending and test.pending:
-        taskset = with_random_pending(taskset, rng)
-    if effort.latency and test.latency:
-        taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
-    if effort.workers and test.paths:
-        taskset = with_random_workers(taskset, rng)
-        taskset = held_by_workers(taskset) if test.rules.raises and rng.random() < 0.5 else taskset
-    if effort.chains:
-        taskset = with_random_chains(taskset, rng, triggers=test.pending)
-    return attack_one(test, taskset, rng, effort)
+    return with_random_partitions(taskset, rng) if test.partitions else taskset
 
 
 def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = USUAL) -> Outcome:
@@ -135,7 +118,7 @@ def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort 
     for options in ways(test, taskset, rng):
         run = worst_over_offsets(taskset, options, effort.runs)
         ended = {name: one.finished + one.dropped == one.jobs for name, one in run.tasks.items()}
-        stopped |= effort.yields and not all(ended[t.name] for t in taskset if t.thread is None)
+        stopped |= taskset.platform.begin == YIELD and not all(ended[t.name] for t in taskset if t.thread is None)
         jobs, seen = jobs + sum(one.jobs for one in run.tasks.values()), longest(run)
         ratios = {name: Fraction(seen[name], bound) for name, bound in bounds.items()}
         broken = [name for name in bounds if ratios[name] > 1]
@@ -215,60 +198,3 @@ def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Ran
             before = sum(lengths[: rng.randint(0, len(lengths))]) + rng.choice([-1, 0, 1])
             changed[index] = (changed[anchor] - before) % task.period
     return changed
-
-
-def minimised(test: Test, finding: Longest, tries: int = 200) -> Longest:
-    """A finding with a simpler taskset that still breaks the bound: tasks and segments dropped, times rounded."""
-    smaller = True
-    while smaller:
-        smaller = False
-        for taskset in simpler(finding.taskset, finding.task):
-            if size(taskset) < size(finding.taskset):
-                again = broken(test, taskset, finding.task, tries)
-                if again:
-                    finding, smaller = again, True
-                    break
-    return finding
-
-
-def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Longest | None:
-    """A schedule in which the task exceeds its bound; None if none is found."""
-    taskset = prioritised(test, taskset)
-    result, rng = test.run(taskset), random.Random(0)
-    bound = bounds_of(taskset, result).get(task)
-    if not result.schedulable or bound is None:
-        return None
-    for options in ways(test, taskset, rng):
-        found, _ = climb(taskset, task, bound, options, rng, tries)
-        if found.observed > bound:
-            return found
-    return None
-
-
-def simpler(taskset: Taskset, keep: str) -> Iterator[Taskset]:
-    """Tasksets that are simpler by one step: a task other than ``keep`` less, a segment less, or fewer digits.
-
-    Tasks with workers, workers, and tasks of chains stay, except for their digits.
-    """
-    for index, task in enumerate(taskset):
-        rest = taskset.tasks[:index], taskset.tasks[index + 1 :]
-        if task.name in taskset.forked or any(task.name in chain.tasks for chain in taskset.chains):
-            continue
-        if task.name != keep:
-            yield replace(taskset, tasks=rest[0] + rest[1])
-        for position in range(len(task.segments)):
-            segments = task.segments[:position] + task.segments[position + 1 :]
-            yield replace(taskset, tasks=(*rest[0], replace(task, segments=segments), *rest[1]))
-    for unit in (MS, MS // 10, MS // 100, 1000):
-        yield replace(taskset, tasks=tuple(replace(t, segments=_rounded(t, unit)) for t in taskset))
-
-
-def _rounded(task: Task, unit: int) -> tuple[Segment, ...]:
-    def span(old: Span) -> Span:
-        return Span.exactly((old.worst + unit // 2) // unit * unit)
-
-    return tuple(
-        CpuSegment(span(s.time)) if isinstance(s, CpuSegment)
-        else replace(s, misc=span(s.misc), pure=span(s.pure), parts=(), scaling=None)
-        for s in task.segments
-    )  # fmt: skip

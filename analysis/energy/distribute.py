@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from analysis.energy.preferred import best_utilization, mean_utilization, preference
@@ -45,41 +44,22 @@ def by_size(system: SpatialSystem, smallest: bool = False) -> tuple[int, ...]:
 def packed(system: SpatialSystem, packing: str) -> tuple[int, ...]:
     """Tasks into bins of capacity 1 by decreasing utilization on GPU 0, or on the first GPU that can run them.
 
-    ``packing``: "small" and "big" take the first GPU by size that fits, "first" the first one, "best" the fullest that
-    fits, "worst" the emptiest.  A task that fits nowhere goes to the emptiest.
+    ``packing``: "first" takes the first GPU that fits, "best" the fullest that fits, "worst" the emptiest.  A task that
+    fits nowhere goes to the emptiest.
     """
     reference = [mean_utilization(task, system.gpus[task.places[0]], task.places[0]) for task in system.tasks]
     order = sorted(range(len(system.tasks)), key=lambda i: -reference[i])
     sums: Sums = [Fraction(0)] * len(system.gpus)
     assigned = [0] * len(system.tasks)
-    choose = _PACKINGS[packing]
     for index in order:
         task, own = system.tasks[index], reference[index]
-        fitting = [k for k in _bins(system, packing) if k in task.places and sums[k] + own <= 1]
+        fitting = [k for k in range(len(system.gpus)) if k in task.places and sums[k] + own <= 1]
         emptiest = min(task.places, key=lambda k: (sums[k], k))
-        chosen = choose(fitting, sums) if fitting and packing != "worst" else emptiest
+        fullest = min(fitting, key=lambda k: (-sums[k], k), default=emptiest)
+        chosen = {"first": min(fitting, default=emptiest), "best": fullest, "worst": emptiest}[packing]
         assigned[index] = chosen
         sums[chosen] += own
     return tuple(assigned)
-
-
-def _bins(system: SpatialSystem, packing: str) -> Sequence[int]:
-    if packing in ("small", "big"):
-        return by_size(system, packing == "small")
-    return range(len(system.gpus))
-
-
-def _first(fitting: list[int], sums: Sums) -> int:
-    return fitting[0]
-
-
-def _fullest(fitting: list[int], sums: Sums) -> int:
-    return min(fitting, key=lambda k: (-sums[k], k))
-
-
-_PACKINGS: dict[str, Callable[[list[int], Sums], int]] = {
-    "small": _first, "big": _first, "first": _first, "best": _fullest, "worst": _first,
-}  # fmt: skip
 
 
 def static_sets(system: SpatialSystem) -> tuple[frozenset[int], ...] | None:

@@ -55,12 +55,6 @@ _LISTED = (
     UnitsPolicy("lcf", UnitsRule.SMALL, Order.RM, "the smallest GPU that is not full"),
     UnitsPolicy("bcf", UnitsRule.BIG, Order.RM, "the biggest GPU that is not full"),
     UnitsPolicy("ld", UnitsRule.FREE, Order.RM, "an idle GPU, else that with most free units"),
-    UnitsPolicy(
-        "lcf-packed", UnitsRule.EXACT, Order.RM, "tasks packed onto the smallest GPU first, then as mg-offline", "small"
-    ),
-    UnitsPolicy(
-        "bcf-packed", UnitsRule.EXACT, Order.RM, "tasks packed onto the biggest GPU first, then as mg-offline", "big"
-    ),
     UnitsPolicy("ffd-sbeet", UnitsRule.ALLOCATE, Order.RM, "first fit decreasing, then algorithm 2", "first"),
     UnitsPolicy("bfd-sbeet", UnitsRule.ALLOCATE, Order.RM, "best fit decreasing, then algorithm 2", "best"),
     UnitsPolicy("wfd-sbeet", UnitsRule.ALLOCATE, Order.RM, "worst fit decreasing, then algorithm 2", "worst"),

@@ -9,22 +9,17 @@ is no anomaly.  It does not hold for sporadic tasks: a job that comes just after
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from analysis.energy import compiled
 from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun, executions
 from analysis.energy.power import Energy, closed_form
 from analysis.energy.setup import Setup
 from analysis.model.energy import MAX_ENERGY_TIME_NS
-from gpurt.files import written
-from gpurt.types import Document
 from gpurt.units import format_time
 
-FORMAT, VERSION = "gpurt-energy-table", 1
 #: The most hyperperiods in which the search for an equal state continues, and the most jobs that it simulates.
 ROUNDS, MOST_JOBS = 64, 2_000_000
 
@@ -63,24 +58,6 @@ class Table:
 def _later(one: Dispatch, by: int, jobs: int) -> Dispatch:
     times = {name: getattr(one, name) + by for name in ("release", "at", "start", "end", "finish")}
     return replace(one, job=one.job + jobs, **times)
-
-
-def save_table(table: Table, path: Path | str) -> None:
-    """Writes a table as JSON, as a whole or not at all.  Raises FileError if that fails."""
-    document = {
-        "format": FORMAT, "version": VERSION, "policy": table.setup.policy.name, "begin_ns": table.begin,
-        "length_ns": table.length, "prefix": [_entry(table, one) for one in table.prefix],
-        "cycle": [_entry(table, one) for one in table.cycle],
-    }  # fmt: skip
-    with written(path) as file:
-        file.write(json.dumps(document, indent=1).encode() + b"\n")
-
-
-def _entry(table: Table, one: Dispatch) -> Document:
-    system = table.setup.system
-    times = {f"{key}_ns" if key not in ("job", "units", "first") else key: value for key, value in asdict(one).items()}
-    del times["task_ns"], times["gpu_ns"]
-    return {"task": system.tasks[one.task].name, "gpu": system.gpus[one.gpu].name, **times}
 
 
 def hyperperiod(setup: Setup) -> int:

@@ -8,9 +8,19 @@ from functools import lru_cache
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
 from analysis.energy.policies import Order, Readings, UnitsPolicy, UnitsRule
-from analysis.energy.preferred import best_units, preference
+from analysis.energy.preferred import (
+    active_energy,
+    best_units,
+    best_utilization,
+    mean_utilization,
+    preference,
+    whole_utilization,
+)
 from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem
+from gpurt.types import Document
 
+#: Femtojoules in a microjoule.
+_UJ = 10**9
 #: STGM's number of workers.
 STGM_WORKERS = 8
 
@@ -104,3 +114,20 @@ def _unmeasured(system: SpatialSystem) -> str | None:
     """The first task and GPU without measured energies."""
     pairs = ((task, gpu) for task in system.tasks for gpu in task.places if not task.on(gpu).measured)
     return next((f"{task.profile or task.name} has none on {system.gpus[gpu].name}" for task, gpu in pairs), None)
+
+
+def explained_tasks(setup: Setup) -> list[Document]:
+    """A row for each task and each GPU that can run it; utilizations are fractions."""
+    rows = []
+    for index, task in enumerate(setup.system.tasks):
+        for gpu in task.places:
+            device, best = setup.system.gpus[gpu], setup.best[index][gpu]
+            rows.append({
+                "task": task.name, "gpu_name": device.name, "best_units": best,
+                "active_uj": round(active_energy(task.on(gpu), device, best) / _UJ),
+                "mean_utilization": mean_utilization(task, device, gpu),
+                "best_utilization": best_utilization(task, device, gpu),
+                "whole_utilization": whole_utilization(task, device, gpu),
+                "preference": setup.preferred[index].index(gpu) + 1, "assigned": setup.assigned[index] == gpu,
+            })  # fmt: skip
+    return rows

@@ -8,7 +8,7 @@ shader engines (Observation 4), and then the most engines for each partition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.masks.mapping import LATEST, Release, Unit, register_places
@@ -17,8 +17,8 @@ from analysis.masks.topology import Topology
 
 #: Partitions of one plan at most.
 MOST_PARTITIONS = 32
-#: States that the search looks at before it falls back to first fit, and before it gives up on the nearest sizes.
-STATES, NEAREST_STATES = 50_000, 5_000
+#: States that the search looks at before it falls back to first fit.
+STATES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,7 @@ class Plan:
 
 
 class Impossible(ValueError):
-    """No such partitions exist.  ``nearest``: possible sizes of least total distance; earlier partitions come first."""
-
-    def __init__(self, why: str, nearest: tuple[int, ...] = ()) -> None:
-        super().__init__(why)
-        self.nearest = nearest
+    """No such partitions exist, or none were found; the text says why."""
 
 
 def plan_masks(wants: Sequence[Want], topology: Topology, release: Release = LATEST) -> Plan:
@@ -124,7 +120,7 @@ def _least_shapes(want: Want, topology: Topology) -> list[MaskShape]:
 
 
 def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impossible:
-    """Says why, and looks for the nearest sizes, in the order of the partitions."""
+    """Says why."""
     total = sum(want.units for want in wants)
     shapes = []
     for want in wants:
@@ -138,26 +134,7 @@ def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impo
         text = f"{total} CUs are wanted, and the chip has {topology.units}"
     elif not proved:
         text = f"no plan was found among {STATES} looked at, which does not prove that there is none: {text}"
-    steps = [
-        Step(want.apart, tuple(_near_shapes(index, wants, topology)), want.units // topology.xccs)
-        for index, want in enumerate(wants)
-    ]
-    found, _ = least_mask(steps, _engines(topology), NEAREST_STATES, short=topology.xccs)
-    sizes = tuple(shape.width * shape.depth * topology.xccs for shape in found or ())
-    return Impossible(text, sizes)
-
-
-def _near_shapes(index: int, wants: Sequence[Want], topology: Topology) -> Iterator[MaskShape]:
-    """All rectangles, which cost their distance; at equal distance, one that is too small costs earlier partitions
-    more."""
-    want, count = wants[index], len(wants)
-    for width in range(1, len(topology.engines) + 1):
-        for depth in range(topology.step, max(topology.engines) + 1, topology.step):
-            size = width * depth * topology.xccs
-            if size > (want.most or size):
-                continue
-            short: list[int] = [max(0, want.units - size) if k == index else 0 for k in range(count)]
-            yield MaskShape(width, depth, (abs(size - want.units), *short, 0, -width))
+    return Impossible(text)
 
 
 def _realised(
@@ -192,4 +169,3 @@ def mask_sizes(topology: Topology) -> tuple[int, ...]:
         wide = sum(count >= depth for count in topology.engines)
         found |= {topology.xccs * width * depth for width in range(1, wide + 1)}
     return tuple(sorted(found))
-

@@ -50,12 +50,11 @@ class Step:
 
 
 def least_mask(
-    steps: Sequence[Step], start: Sequence[ShaderEngine], limit: int, short: int | None = None
+    steps: Sequence[Step], start: Sequence[ShaderEngine], limit: int
 ) -> tuple[list[MaskShape] | None, bool]:
     """The cheapest way to place all, None if there is none; and whether all that matters was looked at.
 
-    ``limit``: states that are looked at.  ``short``: what a CU that a partition lacks costs, in a cost's first number;
-    None: no partition may lack any.
+    ``limit``: states that are looked at.
     """
     if not all(step.shapes for step in steps):
         return None, True
@@ -83,11 +82,8 @@ def least_mask(
             entered += 1
             so_far = tuple(map(add, cost, shape.cost))
             total = tuple(map(add, so_far, ahead[index + 1]))
-            lacking = needs[index + 1] - sum(engine.free for engine in after if engine.state != CLOSED)
-            if lacking > 0:
-                if short is None:
-                    continue
-                total = (max(total[0], so_far[0] + short * lacking), *total[1:])
+            if needs[index + 1] > sum(engine.free for engine in after if engine.state != CLOSED):
+                continue
             # The costs ahead depend on the state only: among equal states, the first of the cheapest is enough.
             state = _state(index + 1, after)
             if state in seen and seen[state] <= so_far:

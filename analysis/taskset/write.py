@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import re
-import stat
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from analysis.taskset import load, parse, read_text
 from analysis.taskset.lines import lines_of
 from analysis.taskset.threads import OF_THREAD
 from gpurt.errors import FileError, TasksetError
-from gpurt.files import unwritable
+from gpurt.files import written
 from gpurt.text import filename
 
 if sys.version_info >= (3, 11):
@@ -47,19 +45,8 @@ def write_values(path: Path | str, values: Values, policy: str | None = None) ->
     if policy:
         text = with_policy(path, text, policy)
     _check(path, text, values)
-    target = path.resolve()
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8", newline="") as file:
-            temporary = Path(file.name)
-            file.write(text)
-        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        temporary.replace(target)
-    except OSError as error:
-        raise unwritable(path, error) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+    with written(path) as file:
+        file.write(text.encode())
 
 
 def _not_understood(path: Path, key: str) -> FileError:

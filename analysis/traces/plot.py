@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.traces.jobs import JobTimes, deadline_of, jobs_of, traced_segments
+from analysis.traces.jobs import JobTimes, jobs_of, traced_segments
 from analysis.traces.trace import GROUPS, TIMED, About, Event, Kind, Trace, lanes, place
 from gpurt.errors import FileError, UsageError
 from gpurt.files import written
@@ -243,26 +243,3 @@ class _Gantt:
             drawn.set_label(word)
             marks.append(drawn)
         return [*tasks, update, Line2D([], [], color="none", label=""), *marks]
-
-
-def responses_plot(trace: Trace, output: Path) -> None:
-    """Draws the distribution of response times, a curve for each task.  Raises FileError if no job finished."""
-    jobs = trace.responses()
-    if not jobs:
-        raise FileError("the trace has no finished job; --kind gantt draws what it has")
-    colours = _colours(trace)
-    figure, axes = plt.subplots(figsize=(9, 5))
-    for task in (name for name in trace.names() if name in jobs):
-        times = sorted(job.response / MS for job in jobs[task])
-        share = [(index + 1) / len(times) for index in range(len(times))]
-        deadline = deadline_of(trace, task)
-        due = f", deadline {deadline / MS:g}" if deadline is not None else ""
-        axes.step(times, share, where="post", color=colours[task])
-        label = f"{_shown(task)}: worst {times[-1]:.2f} ms{due}"
-        axes.plot(times[-1:], share[-1:], "o", ms=4.5, color=colours[task], label=label)
-    axes.set_xlabel("response time, ms")
-    axes.set_ylabel("share of jobs")
-    axes.set_xlim(left=0)
-    axes.grid(alpha=0.25)
-    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.005, 1), frameon=False)
-    _save(figure, output)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from analysis.energy import compiled, plot
+from analysis.energy import compiled
 from analysis.energy.file import load_system
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.trace import trace_of
@@ -47,26 +47,22 @@ written; 6 a job exceeded a bound, which is a bug."""
 @click.option("--complete", is_flag=True,
               help="Release jobs before the horizon only, and run until all are done: equal jobs for every policy.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run of the only policy as a trace.")
-@click.option("--plot", "plot_path", type=Output(), help="Draw energy and misses of each policy: .png, .svg or .pdf.")
 @IGNORE_CPU
 @JSON
 def simulate_command(
     file: Path, policies: tuple[str, ...], horizon: int, runs: int, seed: int, execution: str, sporadic: bool,
-    random_offsets: bool, complete: bool, trace_path: Path | None, plot_path: Path | None, ignore_cpu: bool,
-    as_json: bool,
+    random_offsets: bool, complete: bool, trace_path: Path | None, ignore_cpu: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
-    files_apart([trace_path, plot_path], file)
+    files_apart([trace_path], file)
     loaded = load_system(file, ignore_cpu, planned=True)
     if trace_path and len(policies) > 1:
         raise UsageError("-o goes with one --policy")
     jobs = sum(horizon // task.period + 1 for task in loaded.system.tasks)
     if trace_path and jobs > MOST_TRACED:
         raise UsageError(f"-o: a run of {ms(horizon)} ms has {jobs} jobs, a trace up to {MOST_TRACED}")
-    for path in filter(None, (trace_path, plot_path)):
-        check_writable(path)
-    if plot_path:
-        plot.format_of(plot_path)
+    if trace_path:
+        check_writable(trace_path)
     try:
         run = EnergyRun(horizon, execution, sporadic, random_offsets, seed, complete)
     except ValueError as error:
@@ -83,13 +79,11 @@ def simulate_command(
             found.append(summed)
             if trace_path:
                 trace_of(setup, run, compiled.simulate_compiled(setup, run, jobs)).save(trace_path)
-    if plot_path:
-        plot.compare_plot([(one.name, one.energy, one.judged, one.missed) for one in found], plot_path)
     render.note(*loaded.notes, *(note for one in found for note in one.notes()), as_json=as_json)
     whole = {
         "file": file, "runs": runs, "horizon_ns": horizon, "in_time": all(one.in_time for one in found),
         "policies": [one.document() for one in found], "notes": [*loaded.notes, *(n for o in found for n in o.notes())],
-        "files": [path for path in (trace_path, plot_path) if path],
+        "files": [trace_path] if trace_path else [],
     }  # fmt: skip
     render.emit(whole, as_json, data.energy_text(found))
     return max(one.exit_code for one in found)

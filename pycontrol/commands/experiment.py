@@ -15,10 +15,8 @@ from click.shell_completion import CompletionItem
 from analysis.papers.dispatch import SimulationError
 from analysis.papers.energy import published
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
-from analysis.papers.experiments.changes import CHANGE_KEYS, changed_experiment
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.produce import Produced, produce
-from analysis.papers.experiments.schedulability import Schedulability
 from analysis.papers.experiments.study import Study
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
@@ -53,7 +51,6 @@ def _list(as_json: bool) -> None:
 Examples:
   gpurt experiment run                                the experiments that there are
   gpurt experiment run gcaps-fig8b --tasksets 100
-  gpurt experiment run gcaps-fig8b --set cpus=8 --set epsilon=0.5ms --set period=10ms..100ms
   gpurt experiment run 'thesis-*' --tasksets 20
   gpurt experiment run gcaps-fig8a gcaps-fig8b --jobs 2 --seed 7 --output results
   gpurt experiment run zahaf-fig5 --tasksets 100      partitions of a GPU
@@ -65,22 +62,20 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted."
 @click.argument("names", metavar="[NAME]...", nargs=-1, type=ExperimentName())
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
               help="Number of tasksets at each point; otterness: of kernels.  [default: 1000; 200 of energy]")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
-              help=f"Curves of schedulability, changed: {', '.join(CHANGE_KEYS)}.  A range is LOW..HIGH.")  # fmt: skip
 @click.option("--profiles", type=GivenPath(path_type=Path, file_okay=False),
               help="sbeet, mg: the folder of the profiles that the authors of sBEET-mg published.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
               help="Number of processes.")  # fmt: skip
-@click.option("--utilizations", "method", type=click.Choice(["uunifast", "drs", "published"]), default="uunifast",
+@click.option("--utilizations", "method", type=click.Choice(["uunifast", "published"]), default="uunifast",
               show_default=True,
-              help="How utilizations are drawn; drs needs that package; published: as in GCAPS's code.")  # fmt: skip
+              help="How utilizations are drawn; published: as in GCAPS's code.")  # fmt: skip
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
 @JSON
 def run_command(
-    names: tuple[str, ...], tasksets: int | None, changes: tuple[str, ...], profiles: Path | None, seed: int, jobs: int,
-    method: str, output: Path, form: str, as_json: bool,
+    names: tuple[str, ...], tasksets: int | None, profiles: Path | None, seed: int, jobs: int, method: str,
+    output: Path, form: str, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation; without a name, list them."""
     if not names:
@@ -88,7 +83,6 @@ def run_command(
         return 0
     known: dict[str, object] = {**EXPERIMENTS, **ENERGY, **STUDIES}
     names = tuple(dict.fromkeys(one for name in names for one in _named(name, known)))
-    known |= _changed(names, changes)
     _check_options(names, profiles, method)
     made = []
     for name in names:
@@ -109,18 +103,6 @@ def _named(text: str, known: Mapping[str, object]) -> list[str]:
     meant = near(text, known, 3)
     hint = f"did you mean {' or '.join(meant)}?" if meant else f"there are {', '.join(known)}"
     raise UsageError(f"no experiment is called {text!r}; {hint}")
-
-
-def _changed(names: Sequence[str], changes: Sequence[str]) -> dict[str, Schedulability]:
-    """These experiments with --set.  Raises UsageError."""
-    if not changes:
-        return {}
-    if other := [name for name in names if name not in EXPERIMENTS]:
-        raise UsageError(f"--set does not go with {other[0]}")
-    try:
-        return {name: changed_experiment(EXPERIMENTS[name], changes) for name in names}
-    except ValueError as error:
-        raise UsageError(f"--set: {error}") from None
 
 
 def _check_options(names: Sequence[str], profiles: Path | None, method: str) -> None:
@@ -144,8 +126,6 @@ def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int) ->
             return produce(chosen, settings, output, form, jobs, lambda done, _: bar.reach(done))
     except SimulationError as error:
         raise UsageError(f"--tasksets {settings.tasksets}: {error}") from None
-    except ImportError:
-        raise UsageError("--utilizations drs needs the package drs: pip install 'gpurt[drs]'") from None
     except OSError as error:
         raise unwritable(error.filename or output, error) from None
 
@@ -154,14 +134,8 @@ def _document(made: Produced) -> Document:
     """The document about an experiment."""
     told = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
             for row in made.rows]  # fmt: skip
-    claims = {} if made.claims is None else {"claims": made.claims}
-    return {"experiment": made.experiment, "wall_ns": made.wall_ns, "files": made.files, "rows": told,
-            "left_out": made.left_out, **claims}  # fmt: skip
+    return {"experiment": made.experiment, "wall_ns": made.wall_ns, "files": made.files, "rows": told}
 
 
 def _text(made: Produced) -> str:
-    lines = [f"{made.experiment}: {made.wall_ns / 1e9:.1f} s; {', '.join(map(str, made.files))}"]
-    lines += [f"note: curve {label} is left out, for there is no such test" for label in made.left_out]
-    marks = {True: "reproduced", False: "NOT REPRODUCED"}
-    lines += [f"{marks[one.reproduced]}: {one.text}: {one.why}" for one in made.claims or ()]
-    return "\n".join(lines)
+    return f"{made.experiment}: {made.wall_ns / 1e9:.1f} s; {', '.join(map(str, made.files))}"

@@ -23,16 +23,6 @@ from pycontrol.commands.experiment_options import AnyTestName
 from pycontrol.commands.options import FOLDER, JSON, command
 from pycontrol.output import render
 
-#: Optional features of tasksets: the field of a test that supports each, and a description.
-KINDS = {
-    "threads": ("threads", "threads that serve several tasks"),
-    "pending": ("pending", "tasks of which several jobs are pending"),
-    "latency": ("latency", "wake-ups of threads"),
-    "workers": ("paths", "tasks with workers"),
-    "yields": ("yields", "segments that begin by yield"),
-    "chains": ("", "chains of tasks"),
-}
-
 
 @command(
     computes=True,
@@ -40,7 +30,6 @@ KINDS = {
 Examples:
   gpurt experiment attack                        of every test
   gpurt experiment attack gcaps-busy --tasksets 100000
-  gpurt experiment attack boosted-suspend --with chains
 
 \b
 Random first releases of random tasksets, then local search (docs/soundness.md).  A taskset of which a bound is exceeded
@@ -60,20 +49,19 @@ Exit codes: 0 done; 1 a bound that is shown as sound was broken; 2 wrong usage; 
               help="Number of random first releases to start from.")  # fmt: skip
 @click.option("--steps", default=40, show_default=True, type=click.IntRange(0, 10**6),
               help="Number of steps of local search after that.")  # fmt: skip
-@click.option("--with", "kinds", multiple=True, type=click.Choice([*KINDS]), metavar="KIND",
-              help="Tasksets with " + ", ".join(f"{what} ({kind})" for kind, (_, what) in KINDS.items())
-              + "; of tests that bound those; may be repeated.")  # fmt: skip
 @FOLDER
 @JSON
 def attack_command(
-    names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int,
-    kinds: tuple[str, ...], output: Path, as_json: bool,
+    names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, output: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound."""
-    if "workers" in kinds and not set(kinds) <= {"workers", "chains"}:
-        raise UsageError("--with workers goes with no other kind of tasks than chains: no bound is for both")
-    tests = _tests(names, list(registry.TESTS.values()), kinds)
-    effort = Effort(runs, steps, **dict.fromkeys(kinds, True))
+    try:
+        tests = [registry.find(name) for name in names] or list(registry.TESTS.values())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if units := [test.name for test in tests if test.name in registry.UNITS]:
+        raise UsageError(f"{units[0]} is about tasks that own units: scripts/attack search {units[0]}")
+    effort = Effort(runs, steps)
     make_folder(output)
     check_writable(output / "attack.md")
     rows = []
@@ -82,23 +70,10 @@ def attack_command(
         if not as_json:
             render.say(_text(rows[-1]))
     files = _write(output, rows)
-    settings = {"tasksets": tasksets, "seed": seed, "runs": runs, "steps": steps, "tasks_with": kinds}  # fmt: skip
+    settings = {"tasksets": tasksets, "seed": seed, "runs": runs, "steps": steps}
     text = f"{attack_table(rows)}\n\n{', '.join(map(str, files))}"
     render.emit({**settings, "files": files, "tests": rows}, as_json, text)
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
-
-
-def _tests(names: tuple[str, ...], usual: list[Test], kinds: tuple[str, ...]) -> list[Test]:
-    """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
-    try:
-        tests = [registry.find(name) for name in names] or usual
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    for key, what in (KINDS[kind] for kind in kinds):
-        if wrong := [test.name for test in tests if key and not getattr(test, key) and test.name in names]:
-            raise UsageError(f"{wrong[0]} has no bounds for {what}")
-        tests = [test for test in tests if not key or getattr(test, key)]
-    return tests
 
 
 def _attack(test: Test, tasksets: int, seed: int, jobs: int, effort: Effort) -> Document:
@@ -113,7 +88,7 @@ def _text(row: Document) -> str:
         return text + f"none broken; highest observed / bound {row['ratio']:.4f}"
     found = row["counterexample"]
     return text + (
-        f"{row['broken']} BROKEN; at its simplest {found['task']} takes {render.ms(found['mort_ns'])} ms, "
+        f"{row['broken']} BROKEN; in the smallest taskset {found['task']} takes {render.ms(found['mort_ns'])} ms, "
         f"bound {render.ms(found['wcrt_ns'])} ms"
     )
 

@@ -14,7 +14,6 @@ from analysis.answers.growth import Growth, growth
 from analysis.answers.loading import analysable
 from analysis.answers.periods import MAX_PERIOD_FACTOR, Period
 from analysis.answers.sensitivity import UNLIMITED, Margin
-from analysis.answers.units import PassingLimits
 from analysis.rta import Test
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import chains, render
@@ -29,7 +28,7 @@ MOVES = "a deadline that is the period moves with it"
     epilog="""\b
 Examples:
   gpurt margins set.toml
-  gpurt margins set.toml --test boosted-busy --clock orin=0.6 --clock xavier=1.4
+  gpurt margins set.toml --test boosted-busy
 
 \b
 Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
@@ -37,16 +36,14 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @FILE
 @click.option("--test", "name", type=TestName(), metavar="NAME",
               help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
-@click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
-              help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
 @JSON
-def margins_command(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
+def margins_command(file: Path, name: str | None, as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does.
 
     Also say how short the period of each task may become, or how much longer it has to be.
     """
     loaded = analysable(file, tests((name,)) if name else (), workers=True).taskset
-    found = growth(loaded, name, render.progress, clocks, interrupted=_interrupted)
+    found = growth(loaded, name, render.progress, interrupted=_interrupted)
     render.note(*found.notes, as_json=as_json)
     data = found.data(file)
     render.emit(data, as_json, "\n".join([_text(found).rstrip("\n"), *found.beside.lines()]))
@@ -88,25 +85,9 @@ def _text(found: Growth) -> str:
     if found.periods:
         lines += [f"{'Or one of these periods changes' if found.failing else 'Shortest periods'}; {MOVES}:",
                   _periods(found.periods), ""]  # fmt: skip
-    if found.hardware:
-        lines.append("The largest epsilon and theta alike, for all deadlines to hold with other times as stated:")
-        machines = [(name, f"{float(factor):g}", room(found.budgets[name])) for name, factor in found.hardware.items()]
-        lines.append(render.table(("hardware", "times", "epsilon at most ms"), machines))
-    return "\n".join(lines) + (_shown(found.limits) if found.limits else "")
-
-
-def _shown(limits: PassingLimits) -> str:
-    chunk = limits.chunk
-    rows = [
-        ("fewest units of the GPU", limits.units),
-        ("most interleaving of all kernels", limits.interleave),
-        ("most overhead of all kernels, factor", limits.overhead),
-        ("longest copies, factor", limits.copies),
-        ("longest chunk of copies, ms", "whole copies" if chunk == 0 else room(chunk)),
-    ]  # fmt: skip
-    listed = [(what, "none" if value is None else f"{float(value):g}" if isinstance(value, Fraction) else str(value))
-              for what, value in rows]  # fmt: skip
-    return "\nEach of these by itself:\n" + render.table(("what", "limit"), listed)
+    if not test.rules.units:
+        lines.append(f"the largest epsilon, with theta's share of it: {room(found.epsilon)} ms")
+    return "\n".join(lines)
 
 
 def _tightest(found: Sequence[Margin]) -> str:
@@ -144,5 +125,3 @@ def _factor(margin: Margin) -> str:
 def _down(factor: Fraction, digits: int) -> str:
     """The factor with so many digits, rounded down: at what is printed the test passes, too."""
     return f"{float(Fraction(int(factor * 10**digits), 10**digits)):.{digits}f}"
-
-

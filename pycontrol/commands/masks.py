@@ -42,7 +42,7 @@ def divide_command(
     sizes: tuple[str, ...], apart: tuple[str, ...], chip: str | None, gpu: int | None, kernel: str | None,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Divide a GPU into disjoint masks that waste no compute unit, or name the nearest sizes that can be had."""
+    """Divide a GPU into disjoint masks that waste no compute unit."""
     where = target(chip, gpu, kernel)
     wants = _wants(sizes, apart)
     _refuse_release(where)
@@ -51,15 +51,11 @@ def divide_command(
     try:
         found = planner.plan_masks(wants, where.topology, where.release)
     except planner.Impossible as none:
-        data |= {"possible": False, "why": str(none), "partitions": [], "nearest": list(none.nearest)}
-        text = f"IMPOSSIBLE: {none}"
-        if none.nearest:
-            text += f"\nnearest sizes: {', '.join(f'{w.name}={n}' for w, n in zip(wants, none.nearest, strict=True))}"
-        render.emit(data, as_json, text)
+        render.emit({**data, "possible": False, "why": str(none), "partitions": []}, as_json, f"IMPOSSIBLE: {none}")
         return 1
     except ValueError as error:
         raise UsageError(str(error)) from None
-    data |= {"possible": True, "why": None, "nearest": [], "waste": found.waste, "proved": found.proved,
+    data |= {"possible": True, "why": None, "waste": found.waste, "proved": found.proved,
              "partitions": [_part(part, where) for part in found.parts]}  # fmt: skip
     render.emit(data, as_json, _planned(found, where))
     return 0

@@ -119,8 +119,7 @@ def _subject(loaded: Taskset, options: Options, chunk: int | None) -> Subject:
         raise UsageError("--chunk: a time above 0, with --policy federated")
     if federated:
         return Federated.of(loaded, options, chunk or 0)
-    there = switching(under(loaded, options.policy, everywhere=True) or loaded)
-    return Shared(there, options)
+    return Shared(switching(under(loaded, options.policy, everywhere=True) or loaded), options)
 
 
 def _worst(subject: Subject, offsets: int) -> Simulation:
@@ -154,5 +153,3 @@ def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> t
             wcrt=bound, deadline=task.deadline, misses=observed.misses,
         )
     return render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows), data, code
-
-

@@ -14,7 +14,6 @@ from analysis.answers.loading import analysable_text
 from analysis.answers.slices import homes
 from analysis.model import Taskset
 from analysis.rta.result import Result
-from analysis.slices.explain import explain_slices
 from analysis.slices.runlist import Runlist
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import TURNS_ASSUMED
@@ -48,7 +47,7 @@ WATCHED = "the bounds hold while this command runs, except from when a TSG is op
 @command(
     epilog="""\b
 Examples:
-  gpurt plan slices examples/slices.toml --explain
+  gpurt plan slices examples/slices.toml
   gpurt plan slices examples/slices.toml --best-effort 2 -o planned.toml
   gpurt plan slices examples/slices.toml --apply --watch
 
@@ -66,7 +65,6 @@ Exit codes: 0 every task has a bound with these slices, and with --apply they ar
 @FILE
 @click.option("--best-effort", "others", type=click.IntRange(0, MAX_FOREIGN_TSGS), default=0, show_default=True,
               metavar="NUMBER", help="TSGs of other programs, each with 1.024 ms at level low.")  # fmt: skip
-@click.option("--explain", is_flag=True, help="Say why each slice and level is what it is.")
 @click.option("--apply", "applying", is_flag=True, help="Set them for the processes that run on this Tegra.")
 @click.option("--watch", is_flag=True, help="With --apply: plan anew when a TSG appears that is not in the plan.")
 @click.option("--ignore-missing", is_flag=True, help="With --apply: tasks that are not running are no failure.")
@@ -75,7 +73,7 @@ Exit codes: 0 every task has a bound with these slices, and with --apply they ar
 @JSON
 @click.pass_obj
 def slices_command(
-    device: str | None, file: Path, others: int, explain: bool, applying: bool, watch: bool,
+    device: str | None, file: Path, others: int, applying: bool, watch: bool,
     ignore_missing: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Plan time slices and interleave levels of TSGs on a Tegra, so that every deadline holds (policy timesliced)."""
@@ -89,7 +87,7 @@ def slices_command(
         raise UsageError(f"{filename(file)}: {why}")
     if output:
         files.check_writable(output)
-    asked = _Asked(loaded, text, others, explain, output, as_json)
+    asked = _Asked(loaded, text, others, output, as_json)
     if not applying:
         return _plan(asked)
 
@@ -107,7 +105,6 @@ class _Asked:
     file: TasksetFile
     text: str
     others: int
-    explain: bool
     output: Path | None
     as_json: bool
 
@@ -170,7 +167,6 @@ def _tell(
 ) -> None:  # fmt: skip
     """Prints the plan, what it is for, and with --watch (``opened`` is given) what made it necessary."""
     tasks = _data(asked.file.taskset, table, result, found) if table and result else {}
-    reasons = list(explain_slices(table)) if table and asked.explain else []
     notes = [TURNS_ASSUMED, BOUNDS if not found else WATCHED if opened is not None else ALONE]
     if (named := " and ".join(asked.file.taskset.policies)) != SLICES_POLICY:
         notes.append(f"the plan is for policy {SLICES_POLICY}, the file is for {named}; -o writes {SLICES_POLICY}")
@@ -180,9 +176,9 @@ def _tell(
     applied = found is not None and not why
     data = {
         "file": asked.file.path, "schedulable": not why, "why": why or None, "applied": applied, "tasks": tasks,
-        "explanation": reasons, "files": [asked.output] if asked.output and not why else [], "notes": notes,
+        "files": [asked.output] if asked.output and not why else [], "notes": notes,
     }  # fmt: skip
-    lines = [f"NOT {'APPLIED' if found else 'PROVED'}: {why}" if why else "", _table(tasks) if tasks else "", *reasons]
+    lines = [f"NOT {'APPLIED' if found else 'PROVED'}: {why}" if why else "", _table(tasks) if tasks else ""]
     if found:
         data["others"] = [_opened(one) for one in found.running.others]
     if opened is not None:

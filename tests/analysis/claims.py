@@ -12,7 +12,6 @@ from pathlib import Path
 
 from analysis.papers.energy.statistics import Interval
 from analysis.papers.experiments.rows import Row
-from analysis.papers.experiments.study import Claim
 from gpurt.types import Document
 
 #: The unit of what differs, by measure.
@@ -20,6 +19,15 @@ UNITS = {"share": "points", "missed_percent": "%", "less_missed_percent": "point
          "job_less_mj": "mJ"}  # fmt: skip
 #: Two-sided normal quantile of 95 % intervals.
 _Z = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of a source, whether it holds here, and the numbers that show it, or why it does not."""
+
+    text: str
+    reproduced: bool
+    why: str
 
 
 def read_rows(path: Path) -> list[Row]:

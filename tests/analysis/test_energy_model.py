@@ -182,10 +182,10 @@ def slower(factor: int, little: bool = True) -> SpatialSystem:
 
 def test_packings_take_tasks_by_decreasing_utilization() -> None:
     """Reference utilizations: a 1.05, c 0.63, b 0.58, d 0.45; with periods three times as long a third of that."""
-    packings = ("small", "big", "first", "best", "worst")
+    packings = ("first", "best", "worst")
     assert {packed(toy(), packing) for packing in packings} == {(0, 1, 1, 0)}  # a fits nowhere, nor b and d after c
     assert [packed(slower(3), packing) for packing in packings] == [
-        (1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0), (0, 1, 1, 0)
+        (0, 0, 0, 0), (0, 0, 0, 0), (0, 1, 1, 0)
     ]  # fmt: skip
     half = [packed(slower(2), packing) for packing in ("first", "best")]  # 0.53, 0.32, 0.29, 0.23
     assert half == [(0, 1, 0, 1), (0, 1, 0, 1)]

@@ -15,18 +15,11 @@ import pytest
 from builders import cpu, gpu, task, taskset
 from closeness import Kind, closeness, closeness_table
 from effort import tries
+from every_schedule import compare
 from tiny import tiny, tiny_for
 
 from analysis import rta
-from analysis.attack.exact import (
-    TooManyStatesError,
-    compare,
-    exact_ways,
-    explore,
-    in_units,
-    least_states,
-    unit_of,
-)
+from analysis.attack.exact import TooManyStatesError, exact_ways, explore, in_units, least_states, unit_of
 from analysis.attack.search import prioritised
 from analysis.model import MS, CpuSegment, Span, Taskset, Waiting
 from analysis.papers import registry

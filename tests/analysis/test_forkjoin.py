@@ -15,16 +15,18 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
+from every_schedule import Compared, compare
 from fork_attack import sharp_forks
+from kinds import Drawing, with_random_workers
 from tiny import tiny_forks
 
 from analysis import rta
 from analysis.answers import registry
-from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
+from analysis.attack.exact import TooManyStatesError, explore
 from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
 from analysis.attack.search import attack
-from analysis.attack.tasksets import random_taskset, with_random_workers
+from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Span, Task, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.rta import forkjoin, windows
@@ -218,7 +220,7 @@ def test_a_bound_of_boosted_is_broken_where_nobody_is_raised() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_no_random_schedule_exceeds_a_bound(test: str) -> None:
-    outcome = attack(registry.find_test(test), 12 * MANY, seed=2, effort=Effort(2, 4, workers=True))
+    outcome = attack(registry.find_test(test), 12 * MANY, seed=2, effort=Effort(2, 4), draw=Drawing(("workers",)))
     assert outcome.schedulable
     assert outcome.violations == 0
 
@@ -230,7 +232,8 @@ def test_boosted_is_attacked_with_workers_inside_a_segment_and_outside() -> None
         inside.add(path.fork.hold)
         return forkjoin.boosted(path)
 
-    attack(replace(registry.find_test("boosted-suspend"), paths=paths), 20, seed=2, effort=Effort(1, 1, workers=True))
+    test = replace(registry.find_test("boosted-suspend"), paths=paths)
+    attack(test, 20, seed=2, effort=Effort(1, 1), draw=Drawing(("workers",)))
     assert inside == {False, True}
 
 

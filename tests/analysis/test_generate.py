@@ -110,20 +110,11 @@ def test_draws_are_those_of_splitmix64() -> None:
     assert [draws.bits() for _ in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 
-@pytest.mark.parametrize("method", ["uunifast", "drs", "published"])
+@pytest.mark.parametrize("method", ["uunifast", "published"])
 def test_a_taskset_depends_on_seed_and_index_alone(method: str) -> None:
-    if method == "drs":
-        pytest.importorskip("drs", reason="the optional package drs is not installed")
     whole, part = tasksets(PAPER, 9, method=method), tasksets(PAPER, 2, start=7, method=method)
     assert whole[7:] == part
     assert generate(PAPER, 12, 1, method=method) != whole[:1]
-
-
-def test_dirichlet_rescale_keeps_the_loads() -> None:
-    pytest.importorskip("drs", reason="the optional package drs is not installed")
-    for taskset in generate(replace(THESIS, load=(0.5, 0.5)), 1, 5, method="drs"):
-        total = sum((t.cpu_time + t.gpu_time) / t.period for t in taskset)
-        assert abs(total - 2) < 1e-6
 
 
 def test_the_published_division_gives_most_of_a_load_to_one_task() -> None:

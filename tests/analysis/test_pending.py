@@ -13,13 +13,14 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
+from every_schedule import compare
+from kinds import Drawing, with_random_pending
 from tiny import tiny_for
 
 from analysis.answers import compiled
-from analysis.attack.exact import TooManyStatesError, compare, exact_ways, explore
+from analysis.attack.exact import TooManyStatesError, exact_ways, explore
 from analysis.attack.outcome import Effort
 from analysis.attack.search import attack
-from analysis.attack.tasksets import with_random_pending
 from analysis.model import Task, Taskset
 from analysis.papers import registry
 from analysis.rta.analyse import analyse
@@ -255,6 +256,6 @@ def test_the_first_job_alone_is_no_bound() -> None:
 
 @pytest.mark.parametrize("name", ["boosted-suspend", "gcaps-busy"])
 def test_the_random_attack_breaks_nothing(name: str) -> None:
-    found = attack(registry.find(name), 12 * MANY, seed=3, effort=Effort(4, 8, pending=True))
+    found = attack(registry.find(name), 12 * MANY, seed=3, effort=Effort(4, 8), draw=Drawing(("pending",)))
     assert found.violations == 0
     assert found.schedulable > 0

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from every_schedule import compare
 from texts import taskset_of
 
 from analysis.answers.verdict import answer
-from analysis.attack.exact import compare
 from analysis.model import Taskset
 from analysis.papers import registry
 from analysis.rta import order, processes

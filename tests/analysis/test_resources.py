@@ -15,12 +15,13 @@ from functools import partial
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
+from every_schedule import Compared, compare
+from kinds import with_latency, with_random_pending
 from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.answers.sensitivity import Grows, changed, slowed
-from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.tasksets import with_latency, with_random_pending
+from analysis.attack.exact import TooManyStatesError, explore
 from analysis.model import MS, Partition, Protocol, Resource, Section, Task, Taskset
 from analysis.model.callbacks import Order, Thread
 from analysis.model.fixed_point import Diverged, least_fixed_point

@@ -12,9 +12,9 @@ from itertools import combinations, pairwise
 import pytest
 from builders import cpu, ms
 from effort import tries
+from own_units import random_units
 from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 
-from analysis.attack.units import random_units
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.papers.registry import METHODS, RTGPU_PRINTED
 from analysis.papers.rtgpu_tasksets import Parameters, draw

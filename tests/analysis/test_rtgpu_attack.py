@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Sequence
@@ -14,11 +13,11 @@ from pathlib import Path
 import pytest
 from builders import cpu, ms
 from effort import tries
+from own_units import Bounds, attack_own, attack_units, compiled_bounds, random_units
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
 from analysis.attack.outcome import Effort, Outcome
-from analysis.attack.search import attack
-from analysis.attack.units import Bounds, attack_units, compiled_bounds, random_units
+from analysis.attack.report import toml
 from analysis.model import Platform, Taskset
 from analysis.papers import registry
 from analysis.papers.registry import METHODS, RTGPU_EXPECTED, RTGPU_PRINTED
@@ -138,23 +137,23 @@ def test_observed_responses_are_within_the_bounds_of_the_examples() -> None:
 
 @pytest.mark.parametrize("name", SOUND)
 def test_no_sound_bound_is_broken(name: str) -> None:
-    found = attack(registry.find(name), SETS, seed=2026, effort=Effort(runs=30, steps=0))
+    found = attack_own(registry.find(name), SETS, seed=2026, effort=Effort(runs=30, steps=0))
     assert found.schedulable > SETS // 2
     assert found.violations == 0
     assert found.worst is not None
     assert found.worst.ratio == 1, "some bound is reached, so that the attack comes near"
 
 
-def test_the_command_attacks_and_writes_a_counterexample(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    arguments = ["experiment", "attack", "rtgpu-expected", "--tasksets", "900", "--seed", "5", "--jobs", "1", "--json"]
-    assert cli.run([*arguments, "--output", str(tmp_path)]) == 0
-    row = json.loads(capfd.readouterr().out)["tests"][0]
-    assert row["broken"] > 0
-    again = load(tmp_path / "rtgpu-expected.toml").taskset
+def test_a_counterexample_is_a_file(tmp_path: Path) -> None:
+    broken = attack_own(registry.find("rtgpu-expected"), 900, seed=5).smallest
+    assert broken is not None
+    (tmp_path / "set.toml").write_text(toml(broken.taskset))
+    again = load(tmp_path / "set.toml").taskset
     found, right = (registry.find(name).run(again) for name in ("rtgpu-expected", "rtgpu"))
-    assert found.wcrt(row["counterexample"]["task"]) == row["counterexample"]["wcrt_ns"]
-    bound = right.wcrt(row["counterexample"]["task"])
-    assert bound is None or bound >= row["counterexample"]["mort_ns"]
+    assert found.wcrt(broken.task) == broken.bound
+    bound = right.wcrt(broken.task)
+    assert bound is None or bound >= broken.observed
+    assert cli.run(["experiment", "attack", "rtgpu", "-o", str(tmp_path)]) == 2
 
 
 # Planted mistakes.  Each changes one thing in the readable bounds.

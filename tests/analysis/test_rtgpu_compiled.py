@@ -11,9 +11,9 @@ from itertools import product
 import pytest
 from builders import cpu, ms
 from effort import tries
+from own_units import random_units
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
 
-from analysis.attack.units import random_units
 from analysis.model import Platform, Taskset
 from analysis.papers import rtgpu_sweep as sweep
 from analysis.papers.registry import METHODS, RTGPU_PRINTED

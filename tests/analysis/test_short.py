@@ -14,10 +14,11 @@ from dataclasses import replace
 import pytest
 from agreement import disagreement
 from builders import cpu, gpu, ms, task, taskset
+from every_schedule import compare
 from tiny import tiny_for
 
 from analysis.answers import compiled
-from analysis.attack.exact import TooManyStatesError, compare
+from analysis.attack.exact import TooManyStatesError
 from analysis.model import Task, Taskset
 from analysis.papers import registry
 from analysis.papers.experiments.generate import Parameters, generate, on_costs

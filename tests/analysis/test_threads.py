@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 from agreement import disagreement, random_taskset
 from builders import cpu, gpu, ms, task, taskset
+from kinds import with_random_threads
 
 from analysis import rta
 from analysis.answers import compiled
-from analysis.attack.tasksets import with_random_threads
 from analysis.model import Segment, Task, Taskset, Waiting
 from analysis.model.callbacks import Callback, Order, Thread
 from analysis.papers import registry

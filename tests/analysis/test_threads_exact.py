@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, ms, task, taskset
+from kinds import Drawing, with_random_pending, with_random_threads
 from test_threads import GOLDEN, TESTS, bounds, in_ms, jittery, on, served
 from tiny import tiny
 
@@ -20,7 +21,6 @@ from analysis.attack.exact import TooManyStatesError, explore
 from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
 from analysis.attack.search import attack
-from analysis.attack.tasksets import with_random_pending, with_random_threads
 from analysis.model import Task, Taskset
 from analysis.model.callbacks import Order
 from analysis.papers import registry
@@ -193,7 +193,7 @@ def test_policy_job_refuses_threads_by_name() -> None:
 
 @pytest.mark.parametrize("name", ["boosted-suspend", "gcaps-suspend", "boosted-suspend+gpu-priority"])
 def test_random_schedules_break_no_bound(name: str) -> None:
-    found = attack(registry.find(name), 30 * MANY, seed=3, effort=Effort(4, 8, threads=True))
+    found = attack(registry.find(name), 30 * MANY, seed=3, effort=Effort(4, 8), draw=Drawing(("threads",)))
     assert found.schedulable > 10 * MANY
     assert found.violations == 0, found.smallest and toml(found.smallest.taskset)
 

@@ -14,15 +14,16 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, ms, task, taskset
+from every_schedule import Compared, compare
+from kinds import Drawing, with_random_chains, with_random_pending, with_random_threads
+from minimise import minimised
 from tiny import tiny_for, tiny_forks, tiny_holds
 
 from analysis.answers import compiled
-from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.linked import with_random_chains
+from analysis.attack.exact import TooManyStatesError, explore
 from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
 from analysis.attack.search import attack
-from analysis.attack.tasksets import with_random_pending, with_random_threads
 from analysis.chains import bounds
 from analysis.chains.bounds import bound_of, never_between
 from analysis.model import Chain, CpuSegment, Protocol, Resource, Section, Span, Taskset
@@ -236,12 +237,13 @@ def test_a_task_that_waits_for_two_has_the_later_ends_window() -> None:
 
 def test_random_schedules_break_no_bound_of_a_chain_but_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its simplest counterexample has the tasks of its chains."""
-    light = Effort(4, 8, chains=True)
-    found = attack(registry.find("boosted-suspend"), 12 * MANY, seed=3, effort=light)
+    light, draw = Effort(4, 8), Drawing(("chains",))
+    found = attack(registry.find("boosted-suspend"), 12 * MANY, seed=3, effort=light, draw=draw)
     assert (found.violations, found.schedulable > 3 * MANY) == (0, True)
     monkeypatch.setattr(bounds, "never_between", lambda p, c, _: p.cpu == c.cpu and p.priority > c.priority)
-    printed = attack(registry.find("boosted-suspend"), 60, seed=3, effort=light).smallest
-    assert printed is not None
+    smallest = attack(registry.find("boosted-suspend"), 60, seed=3, effort=light, draw=draw).smallest
+    assert smallest is not None
+    printed = minimised(registry.find("boosted-suspend"), smallest)
     assert ": max_" in printed.task
     assert {name for one in printed.taskset.chains for name in one.tasks} <= {t.name for t in printed.taskset}
 

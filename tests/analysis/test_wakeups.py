@@ -13,13 +13,14 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
+from every_schedule import Compared, compare
+from kinds import Drawing, with_latency, with_random_pending
 from tiny import tiny_for
 
 from analysis.answers import compiled
-from analysis.attack.exact import Compared, TooManyStatesError, compare, exact_ways, explore
+from analysis.attack.exact import TooManyStatesError, exact_ways, explore
 from analysis.attack.outcome import Effort
 from analysis.attack.search import attack
-from analysis.attack.tasksets import with_latency, with_random_pending
 from analysis.model import MS, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.papers import registry
@@ -161,7 +162,7 @@ def test_wake_ups_at_the_update_lock_are_explored() -> None:
 
 @pytest.mark.parametrize("name", ["boosted-suspend", "gcaps-busy"])
 def test_the_random_attack_breaks_nothing(name: str) -> None:
-    found = attack(registry.find(name), 12 * MANY, seed=3, effort=Effort(4, 8, latency=True))
+    found = attack(registry.find(name), 12 * MANY, seed=3, effort=Effort(4, 8), draw=Drawing(("latency",)))
     assert found.violations == 0
     assert found.schedulable > 0
 

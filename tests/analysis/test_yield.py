@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from effort import tries
+from kinds import Drawing
 from tiny import tiny_for, yielding
 
 from analysis.answers import registry
@@ -89,7 +90,7 @@ def test_bounds_by_hand() -> None:
 @pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy", "gcaps-mixed"])
 def test_no_schedule_exceeds_a_bound(name: str) -> None:
     """Nor does best effort stop."""
-    found = attack(registry.TESTS[name], 60, seed=5, effort=Effort(2, 4, yields=True))
+    found = attack(registry.TESTS[name], 60, seed=5, effort=Effort(2, 4), draw=Drawing(("yields",)))
     assert found.schedulable > 10
     assert not found.violations, found.smallest
 

@@ -7,17 +7,15 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from every_schedule import compare
+from kinds import with_random_chains, with_random_pending, with_random_threads
 from tiny import tiny_for, tiny_forks, tiny_holds
 
-from analysis.attack.exact import TooManyStatesError, compare
-from analysis.attack.linked import with_random_chains
+from analysis.attack.exact import TooManyStatesError
 from analysis.attack.search import is_delayed
-from analysis.attack.tasksets import with_random_pending, with_random_threads
 from analysis.model import Taskset
 from analysis.rta import Test, Verdict
 
-#: Kinds of tasksets, and the field of a test that has bounds of each; empty: all have.
-KINDS = {"threads": "threads", "pending": "pending", "chains": "", "workers": "paths"}
 #: The longest period of a task, in units.
 MAX_PERIOD_UNITS = 9
 #: Releases come at such parts of a unit: a blocking that begins just before a release is seen almost whole.

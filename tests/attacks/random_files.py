@@ -22,7 +22,7 @@ from analysis.answers.pool import processes
 from analysis.answers.verdict import covering, lacks_theta
 from analysis.attack.exact import exact_ways as systems
 from analysis.attack.exact import explore
-from analysis.attack.linked import limits_of, named
+from analysis.attack.outcome import limits_of, named
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS, observed
 from analysis.model import Taskset

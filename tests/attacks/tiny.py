@@ -6,7 +6,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis.attack.tasksets import held_by_workers, with_random_modes
+from kinds import held_by_workers
+
+from analysis.attack.tasksets import with_random_modes
 from analysis.model import (
     MS,
     CpuSegment,

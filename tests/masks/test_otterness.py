@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from otterness_claims import JUDGES, Claim
 
 from analysis.papers.experiments import otterness
 from analysis.papers.experiments.otterness import TABLE_1, TABLE_2, distributed, packed_blocks
-from analysis.papers.experiments.study import Claim, Row
+from analysis.papers.experiments.rows import Row
 from pycontrol import cli
 
 STUDIES = {study.name: study for study in otterness.STUDIES}
@@ -24,9 +25,7 @@ def rows(name: str, samples: int = 4) -> list[Row]:
 
 
 def judged(name: str, found: list[Row]) -> list[Claim]:
-    judge = STUDIES[name].judge
-    assert judge
-    return judge(found)
+    return JUDGES[name](found)
 
 
 def verdicts(name: str, found: list[Row]) -> dict[str, bool]:
@@ -89,9 +88,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert [Path(file).name for file in report["files"]] == ["otterness-fig9.csv", "otterness-fig9.png"]
     assert all(Path(file).stat().st_size > 1000 for file in report["files"])
     assert len(report["rows"]) == 120
-    assert {claim["reproduced"] for claim in report["claims"]} == {True, False}
     assert cli.run(words) == 0
-    assert "reproduced: packed times jump" in capsys.readouterr().out
     (tmp_path / "file").touch()
     assert cli.run(["experiment", "run", "otterness-fig9", "--tasksets", "1", "-o", str(tmp_path / "file")]) in (2, 3)
 

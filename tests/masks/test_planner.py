@@ -58,20 +58,15 @@ def test_seven() -> None:
 def test_31_and_29_cannot_be_had() -> None:
     with pytest.raises(Impossible) as raised:
         plan_masks(wants(31, 29), VII)
-    assert raised.value.nearest == (32, 28)
     assert "31 CUs need 3x11 or 4x8" in str(raised.value)
     assert "29 CUs need 2x15 or 3x10 or 4x8" in str(raised.value)
     assert "does not prove" not in str(raised.value), "all plans were looked at"
     assert plan_masks(wants(32, 28), VII).waste == 0
-    with pytest.raises(Impossible) as raised:
-        plan_masks(wants(29, 31), VII)
-    assert raised.value.nearest == (30, 30)  # as near, and the first one has what it wants
 
 
 def test_more_than_there_is() -> None:
-    with pytest.raises(Impossible, match="61 CUs are wanted, and the chip has 60") as raised:
+    with pytest.raises(Impossible, match="61 CUs are wanted, and the chip has 60"):
         plan_masks(wants(61), VII)
-    assert raised.value.nearest == (60,)
 
 
 def test_apart_and_at_most() -> None:
@@ -80,9 +75,8 @@ def test_apart_and_at_most() -> None:
     found = plan_masks([Want("a", 20, apart=True), Want("b", 20)], VII)
     assert shared_engines(found, VII) == 0
     assert plan_masks([Want("a", 31)], VII).parts[0].effective == 32
-    with pytest.raises(Impossible) as raised:
+    with pytest.raises(Impossible):
         plan_masks([Want("a", 31, most=31)], VII)
-    assert raised.value.nearest == (30,)
 
 
 def test_pairs_and_xccs() -> None:
@@ -145,31 +139,12 @@ def test_plans_are_the_best_of_all(engines: list[int], asked: list[tuple[int, bo
     best = brute_force(given_, tuple(engines))
     try:
         found = plan_masks(given_, chip)
-    except Impossible as none:
+    except Impossible:
         assert best is None
-        assert_nearest(none.nearest, given_, chip)
         return
     used = sum(part.width for part in found.parts)
     assert (found.waste, shared_engines(found, chip), -used) == best
     assert_sound(found, given_, chip)
-
-
-def assert_nearest(nearest: tuple[int, ...], asked: list[Want], chip: Topology) -> None:
-    """Those sizes can be had, and no sizes that can are nearer."""
-
-    def possible(units: tuple[int, ...]) -> bool:
-        exact = [Want(w.name, n, w.apart, n) for w, n in zip(asked, units, strict=True)]
-        return brute_force(exact, chip.engines) is not None
-
-    def distance(units: tuple[int, ...]) -> int:
-        return sum(abs(n - w.units) for w, n in zip(asked, units, strict=True))
-
-    every = product(*[[n for n in range(1, 13) if w.most is None or n <= w.most] for w in asked])
-    nearer = [units for units in every if not nearest or distance(units) < distance(nearest)]
-    if len(nearer) <= 60:
-        assert not any(map(possible, nearer))
-    if nearest:
-        assert possible(nearest)
 
 
 def assert_sound(found: Plan, asked: list[Want], chip: Topology) -> None:

@@ -188,9 +188,8 @@ def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
     assert code == 0
     assert {name: entry["verdict"] for name, entry in json.loads(out)["tasks"].items()} == dict.fromkeys(seen, "ok")
     for name, magic in (("a.png", PNG), ("b.svg", b"<?xml")):
-        for kind in ("gantt", "responses"):
-            assert gpurt("trace", "plot", str(trace), "-o", str(tmp_path / name), "--kind", kind)[0] == 0
-            assert (tmp_path / name).read_bytes().startswith(magic)
+        assert gpurt("trace", "plot", str(trace), "-o", str(tmp_path / name))[0] == 0
+        assert (tmp_path / name).read_bytes().startswith(magic)
 
 
 def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> None:

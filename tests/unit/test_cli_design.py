@@ -104,7 +104,7 @@ def test_margins_begin_with_the_one_that_hurts_most(gpurt: Gpurt, tmp_path: Path
 
 def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> None:
     path = taskset(tmp_path / "set.toml", task("a", [cpu("2ms")]), task("b", [cpu("3ms")], "20ms", 4))
-    command = ["margins", path, "--json", "--clock", "half=0.5", "--clock", "slow=4"]
+    command = ["margins", path, "--json"]
     code, out, _ = gpurt(*command)
     assert code == 0
     data = json.loads(out)
@@ -112,11 +112,7 @@ def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> No
     # b: 3 f + 2 jobs of a within 20; a: 2 f <= 10 and 3 + 2 * 2 f <= 20 (2 f <= 7 in the first 10 ms)
     assert found["C", "b"] == pytest.approx(16 / 3, abs=2e-6)
     assert found["C", "a"] == pytest.approx(8.5 / 2, abs=2e-6)
-    assert {one["name"]: one["most_epsilon_ns"] for one in data["hardware"]}["slow"] is None
     assert gpurt("margins", taskset(path, task("a", [cpu("11ms")])))[0] == 1
-    assert gpurt("margins", path, "--clock", "x=1", "--clock", "x=2")[0] == 2
-    for bad in ("x", "=2", "x=0", "x=1/0", "x=nan"):
-        assert gpurt("margins", path, "--clock", bad)[0] == 2
 
 
 def test_a_printed_time_errs_on_the_safe_side(gpurt: Gpurt, tmp_path: Path) -> None:

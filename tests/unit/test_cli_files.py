@@ -27,7 +27,7 @@ READERS = {
     "analyze": ["FILE"], "plan priorities": ["FILE"], "plan modes": ["FILE"], "margins": ["FILE"],
     "simulate": ["FILE", "--runs", "5"], "trace check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
     "watch": ["FILE"], "attack": ["TINY"],
-    "trace plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "plan partitions": ["PARTS"],
+    "trace plot": ["TRACE", "-o", "PICTURE"], "plan partitions": ["PARTS"],
     "plan units": [str(ROOT / "examples/federated.toml")],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"], "experiment bounds": ["FILE", "--test", "gcaps-busy-printed"],
     "doctor": ["FILE"], "plan slices": ["FILE"],
@@ -134,9 +134,8 @@ def test_a_picture_is_not_named_after_a_pipe(trace: Path, run: Gpurt) -> None:
 @pytest.mark.parametrize("words", [
     ("simulate", "FILE", "-o", "OUT"), ("run", "FILE", "-o", "OUT"), ("report", "FILE", "-o", "OUT"),
     ("trace plot", "FILE", "-o", "OUT"), ("plan energy simulate", "FILE", "-o", "OUT"),
-    ("plan energy schedule", "FILE", "-o", "OUT"), ("measure powers", "FILE", "--units", "4", "-o", "OUT"),
+    ("measure powers", "FILE", "--units", "4", "-o", "OUT"),
     ("measure powers", MINIMAL, "--units", "4", "--times", "a=FILE", "-o", "OUT"),
-    ("plan energy simulate", MINIMAL, "-o", "new.svg", "--plot", "OUT"),
 ])  # fmt: skip
 def test_what_a_command_reads_it_does_not_replace(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -142,16 +142,7 @@ def test_a_window_outside_the_trace_is_refused(gpurt: Gpurt, trace: Path) -> Non
         assert "lasts 12.0 ms" in err
 
 
-def test_response_times_say_worst_and_deadline(gpurt: Gpurt, trace: Path) -> None:
-    shown = words(gpurt, trace, "--kind", "responses")
-    assert [word for word in shown if "worst" in word] == [
-        "high: worst 3.00 ms, deadline 4", "low: worst 9.00 ms, deadline 8",
-    ]  # fmt: skip
-    assert gpurt("trace", "plot", str(trace), "--kind", "responses", "--since", "1ms")[0] == 2
-
-
 def test_a_trace_with_nothing_to_draw_is_no_wrong_usage(gpurt: Gpurt, tmp_path: Path) -> None:
     Trace({"policy": "segment"}, (), TASKS, 0).save(tmp_path / "a.json")
-    for kind, said in (("gantt", "no events"), ("responses", "no finished job")):
-        code, _, err = gpurt("trace", "plot", str(tmp_path / "a.json"), "--kind", kind)
-        assert (code, said in err, err.count("\n")) == (3, True, 1)
+    code, _, err = gpurt("trace", "plot", str(tmp_path / "a.json"))
+    assert (code, "no events" in err, err.count("\n")) == (3, True, 1)

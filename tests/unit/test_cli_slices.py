@@ -60,7 +60,7 @@ def test_tasks_that_wait_busily_are_planned_for(gpurt: Gpurt, tmp_path: Path) ->
     """Alone on their CPUs they have the same bounds; the file that is written has the bounds that were printed."""
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(EXAMPLE.read_text(encoding="utf-8").replace('waiting = "suspend"', 'waiting = "busy"'))
-    code, text, _ = gpurt("plan", "slices", file, "-o", out, "--json", "--explain")
+    code, text, _ = gpurt("plan", "slices", file, "-o", out, "--json")
     tasks = json.loads(text)["tasks"]
     assert code == 0
     assert tasks == json.loads(gpurt("plan", "slices", EXAMPLE, "--json")[1])["tasks"]

@@ -9,11 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from calls import caller
 
 from analysis.answers.registry import find_test
-from analysis.answers.units import PassingLimits, effort, limits
-from analysis.rtgpu.method import METHODS
 from analysis.taskset import load
 from pycontrol import cli
 
@@ -275,48 +272,6 @@ def test_a_task_that_only_copies_needs_no_units(plan: Gpurt, tmp_path: Path) -> 
     assert {name: result.wcrt(name) for name in data["tasks"]} == {
         name: row["wcrt_ns"] for name, row in data["tasks"].items()
     }
-
-
-def test_clocks_are_of_tests_that_depend_on_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = caller(capsys)("margins", EXAMPLE, "--test", "rtgpu", "--clock", "orin=0.6")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "--clock: " in err
-
-
-def test_limits_of_the_example() -> None:
-    taskset, method, done = load(EXAMPLE).taskset, METHODS["rtgpu"], list[int]()
-    found = limits(method, taskset, done.append)
-    assert effort(taskset) // 4 < sum(done) <= effort(taskset)
-    assert (found.units, found.chunk) == (4, 0)
-    assert found.interleave == 2, "even the most interleaving leaves room on seven units"
-    assert found.overhead is not None
-    assert found.overhead > 1
-    assert found.copies is not None
-    assert 1 < found.copies < 2
-
-
-def test_limits_where_nothing_passes(tmp_path: Path) -> None:
-    path = tmp_path / "set.toml"
-    path.write_text(EXAMPLE.read_text().replace('deadline = "25ms"', 'deadline = "5ms"'))
-    assert limits(METHODS["rtgpu"], load(path).taskset) == PassingLimits(None, None, None, None, None)
-
-
-def test_chunks_help_where_a_lower_copy_is_too_long(tmp_path: Path) -> None:
-    path = tmp_path / "set.toml"
-    text = EXAMPLE.read_text().replace('{ copy = "4ms" }', '{ copy = "9ms" }')
-    path.write_text(text.replace('deadline = "90ms"', 'deadline = "160ms"').replace('"25ms"', '"20ms"'))
-    found = limits(METHODS["rtgpu"], load(path).taskset)
-    assert found.chunk
-    assert 0 < found.chunk < 9 * 10**6
-
-
-def test_sensitivity_says_the_limits(capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["margins", str(EXAMPLE), "--test", "rtgpu", "--json"]) == 0
-    data = json.loads(capfd.readouterr().out)
-    assert data["limits"]["units"] == 4
-    assert Fraction(str(data["limits"]["interleave_factor"])) == 2
-    assert cli.run(["margins", str(EXAMPLE), "--test", "rtgpu"]) == 0
-    assert "fewest units" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(("chunk", "wcrt"), [("", 5_000_000), ("bus_chunk = '500us'", 1_500_000)])

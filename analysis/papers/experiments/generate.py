@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2).
 
-Tasks and load of each CPU are drawn first, then each task's utilization (C + G) / T by UUniFast, or by
-Dirichlet-rescale.  The tasks that use the GPU come next,
+Tasks and load of each CPU are drawn first, then each task's utilization (C + G) / T by UUniFast.  The tasks that use
+the GPU come next,
 then periods, numbers of GPU segments, G / C and G^m / G.  The best-effort tasks come last.  C is cut into eta + 1 CPU
 segments around eta GPU segments, at places drawn uniformly, and so is G.  Deadlines equal periods, priorities are rate
 monotonic, and the paper re-allocates tasks by worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments,
@@ -24,7 +24,7 @@ from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Segment, Sp
 #: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
 
-DRAW_METHODS = ("uunifast", "drs", "published")
+DRAW_METHODS = ("uunifast", "published")
 #: The range from which the published code draws each task's utilization where a number of tasks is given.
 PUBLISHED_SHARE = (0.05, 0.3)
 #: Of each CPU the number of tasks and the load.
@@ -134,7 +134,7 @@ def generate(
 ) -> list[Taskset]:  # fmt: skip
     """Tasksets ``start`` to ``start + count - 1`` of a seed, on the platform's costs.
 
-    Raises ValueError for an unknown method, and ImportError if "drs" is asked for and its package is missing.
+    Raises ValueError for an unknown method.
     """
     if method not in DRAW_METHODS:
         raise ValueError(f"no method is called {method!r}; there are {', '.join(DRAW_METHODS)}")
@@ -149,8 +149,8 @@ def _tasks(p: Parameters, seed: int, index: int, method: str) -> Iterator[Task]:
     draws = Draws(seed, index)
     shape = [(_count(p, cpu, draws), draws.between(p.load)) for cpu in range(p.cpus)]
     drawn = [_uunifast(draws, tasks, load) for tasks, load in shape]
-    if method in DIVISIONS:
-        drawn = DIVISIONS[method](p, seed, index, shape)
+    if method == "published":
+        drawn = _published(p, seed, index, shape)
     drafts = [_Draft(cpu, share) for cpu, shares in enumerate(drawn) for share in shares]
     users = set(draws.choose(len(drafts), int(draws.between(p.users) * len(drafts) + 0.5)))
     for i, one in enumerate(drafts):
@@ -221,19 +221,6 @@ def on_costs(tasksets: Sequence[Taskset], alpha: int, theta: int) -> list[Taskse
     return [replace(one, platform=replace(one.platform, alpha=alpha, theta=theta)) for one in tasksets]
 
 
-def _drs(p: Parameters, seed: int, index: int, shape: Shape) -> list[list[float]]:
-    """Utilizations of all tasks by Dirichlet-rescale (Griffin, Bate, Davis, RTSS 2020), none above 1."""
-    from drs import drs
-
-    state = random.getstate()
-    try:
-        random.seed(f"{seed} {index}")  # the package draws from the global generator
-        drawn = [drs(tasks, load, [min(1.0, load)] * tasks) if tasks else [] for tasks, load in shape]
-        return [[float(share) for share in shares] for shares in drawn]
-    finally:
-        random.setstate(state)
-
-
 def _published(p: Parameters, seed: int, index: int, shape: Shape) -> list[list[float]]:
     """Utilizations of all tasks as the code published with ECRTS'24 draws them, in hundredths and at least one."""
     own, drawn = random.Random(f"published {seed} {index}"), []
@@ -255,7 +242,3 @@ def _wrong_way_round(own: random.Random, load: float, tasks: int) -> list[float]
     shares += [left] if tasks else []
     own.shuffle(shares)
     return shares
-
-
-#: How utilizations are drawn other than by UUniFast.
-DIVISIONS = {"drs": _drs, "published": _published}

@@ -51,7 +51,7 @@ def draw_shares(experiment: Schedulability, rows: Sequence[Row], path: Path, das
     columns = min(len(experiment.panels), 3)
     figure, spare = new_figure(columns, -(-len(experiment.panels) // columns))
     for axes, panel in zip(spare, experiment.panels, strict=False):
-        for index, curve in enumerate(experiment.available):
+        for index, curve in enumerate(experiment.curves):
             if curve.dashed and not dashed:
                 continue
             here = [row for row in rows if row["panel"] == panel.key and row["curve"] == curve.label]

@@ -67,11 +67,6 @@ class Experiment(ABC, Generic[Point, Result]):
     def labels(self) -> list[str]:
         """The curves whose numbers are counted."""
 
-    @property
-    def left_out(self) -> list[str]:
-        """Curves that cannot be drawn, because what they show does not exist."""
-        return []
-
     @abstractmethod
     def evaluate(self, point: Point, settings: Settings, start: int, count: int) -> Result:
         """The result of tasksets ``start`` to ``start + count - 1`` of a point."""

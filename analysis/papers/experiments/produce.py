@@ -12,7 +12,7 @@ from typing import Any
 from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.plan import Experiment, Settings
 from analysis.papers.experiments.rows import Row, write_rows
-from analysis.papers.experiments.study import Claim, Study
+from analysis.papers.experiments.study import Study
 
 #: Called with the steps done and the steps in all.
 Progress = Callable[[int, int], None]
@@ -20,17 +20,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Produced:
-    """Files and rows of an experiment.
-
-    ``wall_ns``: how long it took.  ``left_out``: curves without a test.  ``claims``: None where nothing judges them.
-    """
+    """Files and rows of an experiment.  ``wall_ns``: how long it took."""
 
     experiment: str
     wall_ns: int
     files: Sequence[Path]
     rows: Sequence[Row]
-    left_out: Sequence[str]
-    claims: Sequence[Claim] | None
 
 
 def produce(
@@ -46,13 +41,12 @@ def produce(
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(chosen, Study):
         rows, pictures = _study(chosen, settings, folder, form, progress)
-        claims = chosen.judge(rows) if chosen.judge else None
-        return Produced(chosen.name, time.monotonic_ns() - start, pictures, rows, (), claims)
+        return Produced(chosen.name, time.monotonic_ns() - start, pictures, rows)
     rows = chosen.rows(run_experiment(chosen, settings, jobs, progress), settings)
     files = [folder / f"{chosen.name}.csv"]
     write_rows(rows, files[0], chosen.measures)
     files += chosen.draw(rows, folder, form)
-    return Produced(chosen.name, time.monotonic_ns() - start, files, rows, chosen.left_out, None)
+    return Produced(chosen.name, time.monotonic_ns() - start, files, rows)
 
 
 def _study(

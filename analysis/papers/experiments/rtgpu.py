@@ -57,24 +57,18 @@ UNITS = _each("SMs", (5, 8, 10), lambda value: replace(TABLE, units=value))
 #: Averages: lengths vary down to a fifth, and analysis knows the lower bounds.
 VARYING = {key: replace(base, best=200) for key, base in UNITS.items()}
 
-_BEST = "RTGPU is ahead of self-suspension, which is ahead of STGM; one copy is better than two"
-
 
 def _experiment(
-    number: int, what: str, panels: tuple[Panel[Drawable], ...], claim: str, curves: tuple[Curve, ...] = RTGPU_CURVES
+    number: int, what: str, panels: tuple[Panel[Drawable], ...], curves: tuple[Curve, ...] = RTGPU_CURVES
 ) -> Schedulability:
-    return Schedulability(f"rtgpu-fig{number}", what, f"RTGPU figure {number}", panels, curves, claim)
+    return Schedulability(f"rtgpu-fig{number}", what, f"RTGPU figure {number}", panels, curves)
 
 
 EXPERIMENTS = [
-    _experiment(8, "Schedulability by lengths of CPU and GPU segments", _panels(RATIOS),
-                f"{_BEST}; STGM is good only where copies and kernels are short."),
-    _experiment(9, "Schedulability by subtasks", _panels(SEGMENTS), f"{_BEST}; fewer sets pass with more subtasks."),
-    _experiment(10, "Schedulability by tasks", _panels(TASKS), f"{_BEST}; fewer sets pass with more tasks."),
-    _experiment(11, "Schedulability by SMs", _panels(UNITS), f"{_BEST}; more SMs help every approach."),
-    _experiment(12, "Analysis and simulation, worst lengths", _panels(UNITS, (2,)),
-                "What is measured is above what is analysed.", OBSERVED),
-    _experiment(13, "Analysis and simulation, lengths that vary", _panels(VARYING, (2,)),
-                "With average lengths the gap between measured and analysed is smaller.", OBSERVED),
-]  # fmt: skip
-
+    _experiment(8, "Schedulability by lengths of CPU and GPU segments", _panels(RATIOS)),
+    _experiment(9, "Schedulability by subtasks", _panels(SEGMENTS)),
+    _experiment(10, "Schedulability by tasks", _panels(TASKS)),
+    _experiment(11, "Schedulability by SMs", _panels(UNITS)),
+    _experiment(12, "Analysis and simulation, worst lengths", _panels(UNITS, (2,)), OBSERVED),
+    _experiment(13, "Analysis and simulation, lengths that vary", _panels(VARYING, (2,)), OBSERVED),
+]

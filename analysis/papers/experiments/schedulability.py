@@ -41,12 +41,12 @@ class Curve:
     @property
     def free(self) -> bool:
         """Whether the test is run on a platform where updates and context switches cost nothing."""
-        return self.costs is None and not self.missing and registry.find(self.test).free
+        return self.costs is None and registry.find(self.test).free
 
     @property
     def dashed(self) -> bool:
         """Whether the curve is drawn dashed and kept out of the picture of what is sound: the test is unsound."""
-        return not self.missing and not registry.find(self.test).sound
+        return not registry.find(self.test).sound
 
     @property
     def platform(self) -> Platform:
@@ -55,37 +55,21 @@ class Curve:
             return Platform(1, *self.costs, PLATFORM.time_slice)
         return Platform(1, 0, 0, PLATFORM.time_slice) if self.free else PLATFORM
 
-    @property
-    def missing(self) -> bool:
-        """Whether the registry has no such test (yet)."""
-        return self.test not in registry.TESTS and self.test not in registry.UNITS
-
 
 @dataclass(frozen=True)
 class Schedulability(Experiment[Drawable, Counts]):
-    """``claim``: what the source's text says of its figure, to compare with."""
+    """The shares of tasksets that tests find schedulable, a curve for each test."""
 
     curves: tuple[Curve, ...]
-    claim: str = ""
 
     measures: ClassVar[tuple[str, ...]] = ("schedulable",)
     piece: ClassVar[int] = 250
     usual: ClassVar[int] = 1000
 
     @property
-    def available(self) -> tuple[Curve, ...]:
-        """The curves whose tests exist."""
-        return tuple(curve for curve in self.curves if not curve.missing)
-
-    @property
     def labels(self) -> list[str]:
-        """The labels of the curves whose tests exist."""
-        return [curve.label for curve in self.available]
-
-    @property
-    def left_out(self) -> list[str]:
-        """The labels of the curves whose tests do not exist."""
-        return [curve.label for curve in self.curves if curve.missing]
+        """The labels of all curves."""
+        return [curve.label for curve in self.curves]
 
     @property
     def owned(self) -> bool:
@@ -98,10 +82,10 @@ class Schedulability(Experiment[Drawable, Counts]):
         if isinstance(point, units.Parameters):
             drawn = units.draw(point, seed, count, start)
             return {
-                c.label: int(units_sweep.schedulable_on_units(drawn, c.test, c.observed).sum()) for c in self.available
+                c.label: int(units_sweep.schedulable_on_units(drawn, c.test, c.observed).sum()) for c in self.curves
             }
         drawn_sets = generate(point, seed, count, start, settings.method, PLATFORM)
-        return {curve.label: sum(schedulable(drawn_sets, curve)) for curve in self.available}
+        return {curve.label: sum(schedulable(drawn_sets, curve)) for curve in self.curves}
 
     def rows(self, results: Results[Counts], settings: Settings) -> list[Row]:
         """A row for each point and curve: panel, x, curve, schedulable, tasksets, share."""
@@ -120,7 +104,7 @@ class Schedulability(Experiment[Drawable, Counts]):
         from analysis.papers.experiments.pictures import draw_shares
 
         files = [folder / f"{self.name}.{form}"]
-        if any(curve.dashed for curve in self.available):
+        if any(curve.dashed for curve in self.curves):
             files.append(folder / f"{self.name}-printed.{form}")
         for path in files:
             draw_shares(self, rows, path, dashed=path is not files[0])

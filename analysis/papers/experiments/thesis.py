@@ -39,24 +39,13 @@ PANELS = {
     "4.11": sweeps.best_effort(THESIS),
 }
 
-CLAIMS = {
-    "4.6": "ioctl_busy and ioctl_suspend outperform previous methods in general.",
-    "4.7": "ioctl_busy and ioctl_suspend outperform previous methods in general.",
-    "4.8": "kthread_busy falls below fmlp+ as the utilization per CPU increases.",
-    "4.9": "ioctl_busy and ioctl_suspend outperform previous methods in general; kthread_busy not always.",
-    "4.10": "ioctl_suspend is below fmlp+ at G/C = 0.1, and not above that.",
-    "4.11": "The proposed approaches significantly outperform mpcp and fmlp+, which best-effort tasks block.",
-}
-
 #: Figure 4.13: two CPUs, two to four tasks on each, and the three tasks that make overlaps likely.
 OVERLAPPING = replace(THESIS, cpus=2, tasks_per_cpu=(2, 4), overlap=True)
 
 
 def _compared(figure: str, panel: Panel[Drawable]) -> Schedulability:
     title = f"Schedulability by {panel.axis}"
-    return Schedulability(
-        f"thesis-fig{figure}", title, f"thesis figure {figure}", (panel,), COMPARED, CLAIMS[figure]
-    )  # fmt: skip
+    return Schedulability(f"thesis-fig{figure}", title, f"thesis figure {figure}", (panel,), COMPARED)
 
 
 def _pairs(names: dict[str, str], suffix: str, label: str) -> tuple[Curve, ...]:
@@ -73,7 +62,6 @@ EXPERIMENTS = [
     Schedulability(
         "thesis-fig4.12", "Gain by GPU priority assignment", "thesis figure 4.12", tuple(PANELS.values()),
         _pairs({**IOCTL, "kthread_busy": "thesis-kthread-busy", **BOOST}, "+gpu-priority", "GPU priorities"),
-        "GPU priority assignment brings a gain under all three.",
     ),
     Schedulability(
         "thesis-fig4.13", "Gain by the analysis with reduced pessimism", "thesis figure 4.13",
@@ -88,6 +76,5 @@ EXPERIMENTS = [
             Curve("ioctl_suspend, printed", "thesis-ioctl-suspend-printed"),
             Curve("ioctl_busy, printed", "thesis-ioctl-busy-printed"),
         ),
-        "The improved analysis brings a gain.",
     ),
 ]  # fmt: skip

@@ -9,13 +9,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
-from analysis.attack.outcome import Longest, Outcome
+from analysis.attack.outcome import Effort, Longest, Outcome
+from analysis.attack.search import USUAL as USUAL_EFFORT
+from analysis.attack.search import gathered
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
+from analysis.rta import Test
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System
 from analysis.rtgpu.method import Method
 from analysis.rtgpu.simulate import Way, worst
+from analysis.rtgpu.verdict import UnitsTest
 
 #: Tasksets that one process takes at a time.  A seed's tasksets depend on this number.
 SYSTEMS_A_BATCH = 500
@@ -119,3 +124,10 @@ def attack_units(
     broken = [one for one in longest if one.observed > one.bound]
     highest = max(delayed, key=lambda one: one.ratio, default=None)
     return Outcome(method.name, 1, 1, seen.jobs, bool(broken), highest, broken[0] if broken else None)
+
+
+def attack_own(test: Test, tasksets: int, seed: int = 0, jobs: int = 1, effort: Effort = USUAL_EFFORT) -> Outcome:
+    """Attacks a test of tasks that own units; as `analysis.attack.search.attack`."""
+    assert isinstance(test.analysis, UnitsTest)
+    one = partial(attack_units, method=test.analysis.method, runs=effort.runs + effort.steps)
+    return gathered(test.name, f"{seed} {test.name} {MAX_CPUS_DRAWN}", SYSTEMS_A_BATCH, one, tasksets, jobs)

@@ -10,6 +10,8 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+from own_units import attack_own
+
 from analysis.attack.outcome import Effort
 from analysis.attack.search import attack
 from analysis.rta import Test, attacks
@@ -42,7 +44,7 @@ def _shape(part: object) -> object:
 
 def attacked(test: Test) -> Attack:
     """Attacks the test, for the record.  Raises ValueError if that breaks a bound, or finds none to attack."""
-    outcome = attack(test, TASKSETS, SEED, effort=EFFORT)
+    outcome = (attack_own if test.analysis else attack)(test, TASKSETS, SEED, effort=EFFORT)
     if outcome.violations or not outcome.schedulable:
         raise ValueError(f"{test.name}: {outcome.violations} of {outcome.schedulable} tasksets exceed a bound")
     return Attack(outcome.schedulable, outcome.jobs, formula_of(test))
