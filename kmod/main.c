@@ -10,7 +10,7 @@
  *	decide/		one decision about a GPU at a time (gate.c), and the update of its runlist
  *	clients/	a client from begin to end: decisions, waits, copies, raised threads, budgets, rules
  *	calls/		the ways in: ioctl, netlink, GPUs that drivers register
- *	drv/		the drivers inside the module, and the port to patched ones
+ *	drv/		the drivers inside the module, the port to patched ones, and gpurt-vgpu.ko
  *	main.c		puts them together
  *
  * Calls up are callbacks: struct gpurt_seam (deciding), exits.h (the end of a process), and work items.  The
@@ -25,7 +25,6 @@
 #include "decide/decide.h"
 #include "drv/agents.h"
 #include "drv/port_gpu.h"
-#include "drv/vgpu.h"
 #include "state/clients.h"
 #include "state/events.h"
 #include "state/exits.h"
@@ -81,12 +80,9 @@ static int __init gpurt_init(void)
 	err = gpurt_agents_start();
 	if (err)
 		goto stop_port;
-	err = gpurt_vgpu_start();
-	if (err)
-		goto stop_agents;
 	err = gpurt_exits_start(&exits);
 	if (err)
-		goto stop_vgpu;
+		goto stop_agents;
 	err = gpurt_chardev_start();
 	if (err)
 		goto stop_exits;
@@ -96,8 +92,6 @@ static int __init gpurt_init(void)
 
 stop_exits:
 	gpurt_exits_stop();
-stop_vgpu:
-	gpurt_vgpu_stop();
 stop_agents:
 	gpurt_agents_stop();
 stop_port:
@@ -123,7 +117,6 @@ static void __exit gpurt_exit(void)
 	gpurt_kunit_stop();
 	gpurt_chardev_stop();
 	gpurt_exits_stop();
-	gpurt_vgpu_stop();
 	gpurt_agents_stop();
 	gpurt_port_stop();
 	gpurt_boost_unload();

@@ -238,11 +238,13 @@ static long do_tsg_close(struct gpurt_file *file, union gpurt_argument *a)
 static int shape_call(struct gpurt_client *client, const struct gpurt_tsg_shape *shape)
 {
 	struct gpurt_gpu *gpu = client->gpu;
-	int err, token;
+	int err = -EOPNOTSUPP, token;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, false);
+	/* Not before: without its GPU the driver's module may be unloaded. */
+	if (gpu->ops.work->tsg_shape)
+		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, false);
 	/* Nobody is asked for a capability that he does not need. */
 	if (err == -EPERM && may_have(gpurt_raised_own(current), 1))
 		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, true);
@@ -257,7 +259,7 @@ static long do_tsg_shape(struct gpurt_file *file, union gpurt_argument *a)
 
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (!client->gpu->ops.work || !client->gpu->ops.work->tsg_shape)
+	if (!client->gpu->ops.work)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
 	err = shape_call(client, &a->shape);

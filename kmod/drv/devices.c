@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Devices of a kind, as many as a module parameter says. */
 #include <linux/err.h>
+#include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -58,6 +59,7 @@ const struct kernel_param_ops gpurt_devices_ops = {
 	.set = devices_set,
 	.get = devices_get,
 };
+EXPORT_SYMBOL_GPL(gpurt_devices_ops);
 
 int gpurt_devices_start(struct gpurt_devices *d)
 {
@@ -71,6 +73,7 @@ int gpurt_devices_start(struct gpurt_devices *d)
 	mutex_unlock(&devices_lock);
 	return err;
 }
+EXPORT_SYMBOL_GPL(gpurt_devices_start);
 
 void gpurt_devices_stop(struct gpurt_devices *d)
 {
@@ -79,6 +82,7 @@ void gpurt_devices_stop(struct gpurt_devices *d)
 	bring_to(d, 0);
 	mutex_unlock(&devices_lock);
 }
+EXPORT_SYMBOL_GPL(gpurt_devices_stop);
 
 /* Calls @fn for every device, one after another; none comes or goes meanwhile. */
 void gpurt_devices_each(struct gpurt_devices *d, void (*fn)(void *device, ulong argument), ulong argument)
@@ -91,3 +95,4 @@ void gpurt_devices_each(struct gpurt_devices *d, void (*fn)(void *device, ulong 
 			fn(d->made[i], argument);
 	mutex_unlock(&devices_lock);
 }
+EXPORT_SYMBOL_GPL(gpurt_devices_each);

@@ -232,9 +232,9 @@ static void vgpu_destroy(void *device)
 	kfree(dev);
 }
 
-struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy };
+struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy, .wanted = 1 };
 module_param_cb(vgpus, &gpurt_devices_ops, &vgpus, 0600);
-MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 0); may be changed at any time");
+MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 1); may be changed at any time");
 
 static bool cost_valid(const char *name, ulong ns)
 {
@@ -244,14 +244,9 @@ static bool cost_valid(const char *name, ulong ns)
 	return false;
 }
 
-int gpurt_vgpu_start(void)
+/* Whether the parameters are valid.  For an invalid one the kernel's log says which values are allowed. */
+bool vgpu_valid(void)
 {
-	if (!cost_valid("vgpu_alpha_ns", vgpu_alpha_ns) || !cost_valid("vgpu_theta_ns", vgpu_theta_ns))
-		return -EINVAL;
-	return vgpu_whole_valid() ? gpurt_devices_start(&vgpus) : -EINVAL;
-}
-
-void gpurt_vgpu_stop(void)
-{
-	gpurt_devices_stop(&vgpus);
+	return cost_valid("vgpu_alpha_ns", vgpu_alpha_ns) && cost_valid("vgpu_theta_ns", vgpu_theta_ns) &&
+	       vgpu_whole_valid();
 }

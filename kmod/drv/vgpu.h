@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The virtual GPU.  The device is vgpu.c, and vgpu_whole.c the GPU whose partition it is.  Its TSGs
- * and their work are in vgpu_work.c, its faults in vgpu_faults.c.
+ * and their work are in vgpu_work.c, its faults in vgpu_faults.c.  vgpu_module.c makes them a module of their own.
  */
 #ifndef GPURT_DRV_VGPU_H
 #define GPURT_DRV_VGPU_H
@@ -70,8 +70,7 @@ struct vgpu_work {
 };
 
 /* vgpu.c */
-int gpurt_vgpu_start(void);
-void gpurt_vgpu_stop(void);
+bool vgpu_valid(void);
 extern struct gpurt_devices vgpus;
 
 /* vgpu_whole.c */

@@ -27,7 +27,7 @@ _Record = TypeVar("_Record")
 #: The pid that a host reports if an event concerns no single process.
 NO_PID = 0
 #: The trouble with a host without a GPU, and the remedy; the module has none unless a parameter asks for one.
-HOST_WITHOUT_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
+HOST_WITHOUT_GPU = "the host has no GPU; load gpurt-vgpu.ko, or gpurt.ko with agent_gpus=1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -266,7 +266,7 @@ from pycontrol.host.serve import Config, run_host
 options = dict(argument[2:].split("=") for argument in sys.argv[1:])
 run_host(Config(Path(options["socket"]), Access(0o660), "no GPU,", lambda tell: [], 98, int(options["ready-fd"])))
 """
-NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
+NO_GPU = "the host has no GPU; load gpurt-vgpu.ko, or gpurt.ko with agent_gpus=1"
 
 
 def test_a_host_without_a_gpu_is_no_bug(start_host: StartHost, gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch,

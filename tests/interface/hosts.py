@@ -12,14 +12,12 @@ from typing import Protocol
 
 import pytest
 from links import MS, PATIENCE, eventually
-from modules import insert, remove
+from modules import insert_gpurt, parameter, remove_gpurt
 
 from gpurt._gpurt import lib
 from gpurt.enums import Notice, Policy
 from pycontrol.link.control import connect as control
 from pycontrol.readable import readable
-
-PARAMETERS = Path("/sys/module/gpurt/parameters")
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,9 @@ class Emulators:
             assert not path.exists()
 
 
-def has(parameter: str) -> str:
+def has(name: str) -> str:
     """The value of a parameter of the module; empty if it is not loaded or has no such parameter."""
-    path = PARAMETERS / parameter
+    path = parameter(name)
     return path.read_text().strip() if path.exists() else ""
 
 
@@ -148,9 +146,9 @@ class Module:
         module = os.environ.get("GPURT_TEST_MODULE")
         if not module:
             pytest.skip("GPURT_TEST_MODULE does not say where gpurt.ko is, to load it with other costs")
-        if PARAMETERS.exists():
-            eventually(lambda: remove("gpurt"))
-        insert(module, "vgpus=1", *parameters)
+        if Path("/sys/module/gpurt").exists():
+            eventually(remove_gpurt)
+        insert_gpurt(module, *parameters)
         eventually(self.device.exists)
 
     def stop(self) -> None:

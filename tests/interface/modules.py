@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Loads and removes kernel modules by system calls: insmod takes longer than the kernel does in an emulated machine."""
+"""Loads and removes kernel modules by system calls: insmod takes longer than the kernel does in an emulated machine.
+
+gpurt.ko and gpurt-vgpu.ko, which has the virtual GPUs and the parameters that begin with vgpu, come and go together.
+"""
 
 from __future__ import annotations
 
@@ -38,3 +41,30 @@ def remove(name: str) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def parameter(name: str) -> Path:
+    """The file of a parameter of gpurt.ko or gpurt-vgpu.ko; without the module there is none."""
+    module = "gpurt_vgpu" if name.startswith("vgpu") else "gpurt"
+    return Path("/sys/module", module, "parameters", name)
+
+
+def insert_gpurt(file: str | Path, *parameters: str) -> None:
+    """Loads gpurt.ko, that file, and the module of virtual GPUs beside it, unless there is to be none (vgpus=0).
+
+    Raises OSError; then neither is loaded.
+    """
+    virtual = [one for one in parameters if one.startswith("vgpu")]
+    insert(file, *(one for one in parameters if one not in virtual))
+    if "vgpus=0" in virtual:
+        return
+    try:
+        insert(Path(file).with_name("gpurt-vgpu.ko"), *virtual)
+    except OSError:
+        remove("gpurt")
+        raise
+
+
+def remove_gpurt() -> bool:
+    """Removes both modules unless they are in use.  Whether gpurt.ko was removed."""
+    return (not Path("/sys/module/gpurt_vgpu").exists() or remove("gpurt_vgpu")) and remove("gpurt")

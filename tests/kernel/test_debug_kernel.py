@@ -75,7 +75,7 @@ def share_of(folder: Path, *files: Path) -> Path:
     """A folder with copies of these files, by name without what was added to it."""
     folder.mkdir()
     for file in files:
-        shutil.copy(file, folder / file.name.split("-")[0])
+        shutil.copy(file, folder / (file.name if file.suffix == ".ko" else file.name.split("-")[0]))
     return folder
 
 
@@ -84,16 +84,21 @@ def removed(module: str) -> str:
     return f"until rmmod {module} 2>/dev/null; do sleep 0.1; done"
 
 
+#: The shell commands that load the module without a virtual GPU, and remove it, with that of virtual GPUs.
+ALONE = "sh /run/load-gpurt $GPURT_OUT vgpus=0"
+UNLOADED = "until sh /run/load-gpurt none 2>/dev/null; do sleep 0.1; done"
+
+
 def amdgpu(firmware: str) -> list[str]:
     """The shell commands that abuse the module beside the queue manager of patched amdgpu."""
     lines = [f"insmod $GPURT_OUT/kfd_driver.ko mes={int(firmware == 'MES')}"]
-    lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", f"processes={PROCESSES}", AMDGPU]
-    return [*lines, removed("gpurt"), removed("kfd_driver"), "insmod $GPURT_OUT/gpurt.ko"]
+    lines += [ALONE, f"processes={PROCESSES}", AMDGPU]
+    return [*lines, UNLOADED, removed("kfd_driver"), ALONE]
 
 
 def loaded(*commands: str, options: str = "") -> list[str]:
     """These shell commands with the module loaded anew."""
-    return [removed("gpurt"), f"insmod $GPURT_OUT/gpurt.ko vgpus=1 {options}", *commands]
+    return [UNLOADED, f"sh /run/load-gpurt $GPURT_OUT {options}", *commands]
 
 
 #: The parts of the abuse: shell commands that begin and end with a loaded module.
@@ -110,12 +115,12 @@ PARTS = {
     "copies": loaded(f"$GPURT_OUT/copies {VICTIMS}"),
     "failslab": loaded("$GPURT_OUT/failslab"),
     "patched driver": [
-        *(removed("gpurt"), "insmod $GPURT_OUT/fake_driver.ko", "insmod $GPURT_OUT/gpurt.ko vgpus=0", MISHAPS),
+        *(UNLOADED, "insmod $GPURT_OUT/fake_driver.ko", ALONE, MISHAPS),
         *(f"$GPURT_OUT/hammer {PATCHED} 5 {PROCESSES}", "kill $first $second; wait $first $second || true"),
-        *("echo 0 >$p/late_ms", removed("gpurt"), removed("fake_driver"), "insmod $GPURT_OUT/gpurt.ko"),
+        *("echo 0 >$p/late_ms", UNLOADED, removed("fake_driver"), ALONE),
     ],
-    "amdgpu HWS": [removed("gpurt"), *amdgpu("HWS")],
-    "amdgpu MES": [removed("gpurt"), *amdgpu("MES")],
+    "amdgpu HWS": [UNLOADED, *amdgpu("HWS")],
+    "amdgpu MES": [UNLOADED, *amdgpu("MES")],
 }
 
 
@@ -124,7 +129,7 @@ def abuse(parts: Iterable[str]) -> str:
     lines = ["set -e"]
     for part in parts:
         lines += [f"echo '== {part}'", *PARTS[part]]
-    lines += ["echo '== planted'", removed("gpurt"), "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted"]
+    lines += ["echo '== planted'", UNLOADED, "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted"]
     return "\n".join([*lines, f"exit {ALL_WENT_WELL}"])
 
 
@@ -178,7 +183,8 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     assert module.returncode == 0, module.stderr
     names = ("debug/hammer", "debug/failslab", "guest/killed", "guest/copies")
     programs = [static_program(HERE / f"{name}.c") for name in names]
-    modules = [Path(module.stdout.strip()), helper_module(HERE / "debug/planted", "debug"), fake_driver("debug")]
+    ours = Path(module.stdout.strip()).parent.glob("*.ko")
+    modules = [*ours, helper_module(HERE / "debug/planted", "debug"), fake_driver("debug")]
     queue_manager = kfd_driver("debug")
     assert queue_manager, "the debug kernel is built from sources that have amdgpu"
     share = share_of(tmp_path / "share", *programs, *modules, queue_manager)
@@ -240,8 +246,9 @@ def test_a_wait_of_the_module_at_a_wrong_place_is_reported(tmp_path: Path, where
     (source / name).write_text(f"{before}{found}\ngpurt_dep_wait(&{dep});{rest}", encoding="utf-8")
     names = ("debug/hammer", "guest/killed")
     module = helper_module(source, "debug")
-    share = share_of(tmp_path / "share", module, *(static_program(HERE / f"{one}.c") for one in names))
-    load = "rmmod gpurt; insmod $GPURT_OUT/gpurt.ko vgpus=1"
+    programs = [static_program(HERE / f"{one}.c") for one in names]
+    share = share_of(tmp_path / "share", *module.parent.glob("*.ko"), *programs)
+    load = "sh /run/load-gpurt none; sh /run/load-gpurt $GPURT_OUT"
     script = f"{load}; $GPURT_OUT/killed 8; {load} policy=5 normal=49; $GPURT_OUT/hammer 300 7 4; dmesg"
     done = run_script("debug-run", "--no-leaks", "--with", share, "sh", "-c", script)
     assert done.returncode == COMPLAINED, explain(done)

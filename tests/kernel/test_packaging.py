@@ -58,10 +58,10 @@ def test_dkms_builds_installs_and_removes(kernel: tuple[str, Path], tmp_path: Pa
     assert release
     make = ["make", "-C", KMOD, f"DKMS={dkms}", "DKMS_WHICH=", f"DKMS_SOURCE={tmp_path}/src/gpurt-{release.group(1)}"]
     sh(*make, "dkms-install")
-    modules = list((tmp_path / "modules").rglob("gpurt.ko*"))
-    assert len(modules) == 1
+    modules = [path.name.partition(".")[0] for path in (tmp_path / "modules").rglob("gpurt*.ko*")]
+    assert sorted(modules) == ["gpurt", "gpurt-vgpu"]
     sh(*make, "dkms-remove")
-    assert not list((tmp_path / "modules").rglob("gpurt.ko*"))
+    assert not list((tmp_path / "modules").rglob("gpurt*.ko*"))
     assert not list((tmp_path / "src").iterdir())
 
 

@@ -19,8 +19,9 @@ from pycontrol.machine.clocks import MachineClocks
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.programs import fingerprint, tasks_of
 
-#: The module's parameters: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
-PARAMETERS = Path("/sys/module/gpurt/parameters")
+#: Parameters of the modules: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
+THREAD_CPU = Path("/sys/module/gpurt/parameters/thread_cpu")
+SLEEPS = Path("/sys/module/gpurt_vgpu/parameters/vgpu_sleeps")
 #: Updates of the module's virtual GPUs that take longer always sleep, ns (kmod/drv/vgpu.c).
 MAX_AWAKE_NS = 10_000_000
 #: The CPUs that this machine has now.
@@ -110,8 +111,8 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
     boosted = policies is not None and any(one.raises for name, one in POLICIES.items() if name in asked)
     return Host(
         gpus, clients, control.latency(), raises=_raises(control.device) if boosted else None,
-        thread_stays=module and _parameter("thread_cpu") == "0",
-        sleeps=module and (_parameter("vgpu_sleeps") == "Y"
+        thread_stays=module and _content(THREAD_CPU) == "0",
+        sleeps=module and (_content(SLEEPS) == "Y"
                            or any(one.alpha_ns + one.theta_ns > MAX_AWAKE_NS for one in gpus)),
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
         programs={pid: (comm, fingerprint(procs.command_line_of(pid))) for pid, comm in pids.items()}, homes=homes,
@@ -128,9 +129,9 @@ def _raises(device: str) -> bool | None:
         return None
 
 
-def _parameter(name: str) -> str:
+def _content(file: Path) -> str:
     try:
-        return (PARAMETERS / name).read_text().strip()
+        return file.read_text().strip()
     except OSError:
         return ""
 

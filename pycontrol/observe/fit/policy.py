@@ -194,7 +194,7 @@ def _asleep(taskset: Taskset, host: Host) -> Iterator[Objection]:
     elif any(not gpu.emulated for gpu in host.gpus):
         why = "updates of a real GPU's driver may sleep"
     elif host.sleeps:
-        why = "updates of this virtual GPU sleep (gpurt.ko with vgpu_sleeps, or updates of more than 10 ms)"
+        why = "updates of this virtual GPU sleep (gpurt-vgpu.ko with vgpu_sleeps, or updates of more than 10 ms)"
     if why:
         text = f"{spinning[0]} waits busily, and {why}: no bound of policy boosted holds then"
         yield Objection(Code.ASLEEP, text, 'have it wait with waiting = "suspend", or use policy segment')

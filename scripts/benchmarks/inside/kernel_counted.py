@@ -86,8 +86,9 @@ def whole(programs: Path, setting: str, seconds: float, *attacks: str) -> None:
 def reload(setting: str, policy: Policy) -> str:
     """Loads the module for that setting and policy; what its figures are called."""
     options = [f"policy={int(policy)}", f"lock_bound_ms={LOCK_BOUND}", *SETTINGS[setting].split()]
-    subprocess.run(["rmmod", "gpurt"], check=True)
-    subprocess.run(["insmod", os.environ["GPURT_TEST_MODULE"], "vgpus=1", *options], check=True)
+    module = Path(os.environ["GPURT_TEST_MODULE"])
+    for arguments in (["none"], [module.parent, *options]):
+        subprocess.run(["sh", module.with_name("load-gpurt"), *arguments], check=True)
     return setting if policy is Policy.SEGMENT else f"{policy.word}.{setting}"
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from links import eventually
-from modules import insert, remove
+from modules import insert_gpurt, remove_gpurt
 
 DEVICE = Path("/dev/gpurt")
 MODULE = os.environ.get("GPURT_TEST_MODULE", "")
-PARAMETERS = Path("/sys/module/gpurt/parameters")
+LOADED = Path("/sys/module/gpurt")
 OUT = Path(os.environ.get("GPURT_OUT", ""))
 #: Where programs are that the host compiled (tests/kernel/test_matrix.py); None where tests compile their own.
 BROUGHT = OUT if (OUT / "smoke").exists() else None
@@ -28,11 +28,11 @@ fresh = False
 def load(*options: str) -> None:
     """(Re)loads the module with these parameters, and one virtual GPU unless they say otherwise.  Raises OSError."""
     global fresh
-    if fresh and not options and PARAMETERS.exists():
+    if fresh and not options and LOADED.exists():
         return
-    if PARAMETERS.exists():
+    if LOADED.exists():
         unload()
-    insert(MODULE, "vgpus=1", *options)
+    insert_gpurt(MODULE, *options)
     fresh = not options
 
 
@@ -40,7 +40,7 @@ def unload() -> None:
     """Removes the module once it is not in use; fails if it stays in use."""
     global fresh
     fresh = False
-    eventually(lambda: remove("gpurt"))
+    eventually(remove_gpurt)
 
 
 class KernelLog:

@@ -20,8 +20,8 @@ from typing import ClassVar
 
 from actors import Actor
 from links import Client, client_of, eventually
-from loading import DEVICE, OUT, PARAMETERS, load, unload
-from modules import insert, remove
+from loading import DEVICE, OUT, load, unload
+from modules import insert, parameter, remove
 
 from gpurt._gpurt import ffi, lib
 from pycontrol.link.control import Control, connect
@@ -159,7 +159,7 @@ def granted(client: Client) -> int:
 
 def facts() -> list[dict[str, str]]:
     """The module's facts about patched drivers' GPUs."""
-    lines = (PARAMETERS / "patched").read_text().splitlines()
+    lines = parameter("patched").read_text().splitlines()
     return [dict(word.split("=", 1) for word in line.split(" ", 6)) for line in lines]
 
 

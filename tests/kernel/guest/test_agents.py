@@ -30,8 +30,8 @@ from agent_actors import (
     strike,
 )
 from links import RUNNING, client_of, eventually
-from loading import DEVICE, MODULE, PARAMETERS, load, times_slept, unload
-from modules import remove
+from loading import DEVICE, LOADED, load, times_slept, unload
+from modules import parameter, remove
 
 from gpurt._gpurt import lib
 from pycontrol.link.control import Control, connect
@@ -111,17 +111,17 @@ def test_a_virtual_gpu_has_no_agents(patient: Control, make: Make) -> None:
 def test_the_gpu_goes_away_while_an_order_is_waited_for(patient: Control, make: Make) -> None:
     actors = [ready(make) for _ in range(3)]
     before = time.monotonic()
-    (PARAMETERS / "agent_gpus").write_text("0")
+    parameter("agent_gpus").write_text("0")
     assert time.monotonic() - before < NEVER / 1000  # it waited for no agent
     assert [comes(actor).code for actor in actors] == [-errno.ENODEV] * 3
-    (PARAMETERS / "agent_gpus").write_text("2")
+    parameter("agent_gpus").write_text("2")
     assert [status.driver for status in patient.status()] == ["none", "vgpu", "none"]
 
 
 def test_the_gpu_goes_away_in_the_middle_of_an_update(brief: Control, make: Make) -> None:
     owner, busy = ready(make), ready(make)
     owner.run(begin, 10)
-    (PARAMETERS / "agent_gpus").write_text("0")
+    parameter("agent_gpus").write_text("0")
     assert comes(owner).code == -errno.ENODEV
     assert busy.run(park, 2) == Order(-errno.ENODEV, 0, 0)
 
@@ -210,9 +210,9 @@ def test_bad_parameters_are_refused() -> None:
     unload()
     # the last: there is no number left for the virtual GPU
     for option in ("agent_gpus=17", "agent_gpus=x", "agent_bound_ms=0", "agent_bound_ms=60001", "agent_gpus=16"):
-        with pytest.raises(OSError, match=MODULE):
+        with pytest.raises(OSError, match="gpurt"):
             load(option)
-        assert not PARAMETERS.exists()
+        assert not LOADED.exists()
     load()
 
 

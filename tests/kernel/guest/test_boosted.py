@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 from links import MS, eventually
-from loading import DEVICE, MODULE, PARAMETERS, THOROUGH, load, unload
-from modules import insert
+from loading import DEVICE, MODULE, THOROUGH, load, unload
+from modules import insert, parameter
 
 from gpurt._gpurt import lib
 from gpurt.enums import Overrun, Policy
@@ -252,7 +252,7 @@ def test_a_thread_that_waits_for_its_own_work_may_be_barred_killed_and_demoted(
     becomes(driven.pid, raised(10))
     assert driven.do(f"submit {3600 * 1000 * MS}") == 0
     driven.do("spin")
-    (PARAMETERS / "vgpu_kill").write_text(str(driven.pid))
+    parameter("vgpu_kill").write_text(str(driven.pid))
     eventually(lambda: [one.depth for one in module.clients()] == [0])
     assert driven.end() == -errno.EIO
     assert scheduling(driven.pid) == (FIFO, 10)
@@ -338,11 +338,11 @@ def test_another_policy_lowers_an_owner(module: Control, driven: Driven) -> None
 def test_nobody_is_raised_while_updates_fail(driven: Driven, compiled: Path) -> None:
     assert driven.begin() == 0
     with started(compiled, OWNER) as other:
-        (PARAMETERS / "vgpu_fail").write_text("1000000")
+        parameter("vgpu_fail").write_text("1000000")
         assert other.begin(20) == 0
         assert scheduling(other.pid) == (FIFO, 10)
         becomes(driven.pid, (FIFO, 10))
-        (PARAMETERS / "vgpu_fail").write_text("0")
+        parameter("vgpu_fail").write_text("0")
         becomes(other.pid, raised(20))
         assert scheduling(driven.pid) == (FIFO, 10)
         assert other.end() == 0
@@ -636,19 +636,19 @@ def test_the_administrator_changes_things_meanwhile(module: Control, driven: Dri
 
 def test_work_that_the_driver_kills_ends_the_boost(driven: Driven) -> None:
     assert driven.begin() == 0
-    (PARAMETERS / "vgpu_kill").write_text(str(driven.pid))
+    parameter("vgpu_kill").write_text(str(driven.pid))
     eventually(lambda: scheduling(driven.pid) == (FIFO, 10))
     assert driven.end() == -errno.EIO
 
 
 def test_a_gpu_that_goes_away_lowers_its_threads(module: Control, driven: Driven) -> None:
     assert driven.begin() == 0
-    (PARAMETERS / "vgpus").write_text("0")
+    parameter("vgpus").write_text("0")
     assert scheduling(driven.pid) == (FIFO, 10)
     assert driven.end() == -errno.ENODEV
     assert driven.begin() == -errno.ENODEV
     assert scheduling(driven.pid) == (FIFO, 10)
-    (PARAMETERS / "vgpus").write_text("1")
+    parameter("vgpus").write_text("1")
 
 
 def test_parameters_that_make_no_sense_are_refused() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from links import Client, client_of, eventually
-from loading import DEVICE, PARAMETERS, load, unload
+from loading import DEVICE, load, unload
+from modules import parameter
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind
@@ -49,12 +50,12 @@ def test_gpus_that_go_away_keep_nobody_who_copies_or_waits(module: Control) -> N
                 lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, priority=10, timeout_ns=lib.GPURT_FOREVER
             )
             eventually(lambda: module.buses()[0].waiters == 1)
-            (PARAMETERS / "vgpus").write_text("0")
+            parameter("vgpus").write_text("0")
             assert call.result()[0] == -errno.ENODEV
             assert module.buses() == []
             assert copy(holder, lib.GPURT_COPY_END) == -errno.ENOENT
             assert copy(holder, lib.GPURT_COPY_BEGIN) == -errno.ENODEV
-            (PARAMETERS / "vgpus").write_text("1")
+            parameter("vgpus").write_text("1")
 
 
 def test_threads_that_copy_while_gpus_come_and_go(module: Control, compiled: Path) -> None:
@@ -64,12 +65,12 @@ def test_threads_that_copy_while_gpus_come_and_go(module: Control, compiled: Pat
         victims = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         eventually(lambda: module.buses()[0].count > 3)
         assert victims.poll() is None
-        (PARAMETERS / "vgpus").write_text("0")
-        (PARAMETERS / "vgpus").write_text("2")
+        parameter("vgpus").write_text("0")
+        parameter("vgpus").write_text("2")
         os.killpg(victims.pid, signal.SIGKILL)
         victims.wait()
         eventually(lambda: all(bus.client is None for bus in module.buses()))
-    (PARAMETERS / "vgpus").write_text("1")
+    parameter("vgpus").write_text("1")
     assert [(bus.client, bus.waiters) for bus in module.buses()] == [(None, 0)]
 
 

@@ -7,13 +7,14 @@ import itertools
 import os
 
 from links import MS, PATIENCE, PENDING, RUNNING, client_of, eventually
-from loading import DEVICE, PARAMETERS, kernel_log, load, unload
+from loading import DEVICE, kernel_log, load, unload
+from modules import parameter
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind
 from pycontrol.link.control import Control, connect
 
-FAIL = PARAMETERS / "vgpu_fail"
+FAIL = parameter("vgpu_fail")
 #: So many failures in a row that the next try is 128 ms away.
 MANY = 8
 
@@ -26,7 +27,7 @@ def failing(control: Control) -> None:
 def test_an_update_that_fails_is_tried_again(module: Control) -> None:
     with client_of(DEVICE) as low, client_of(DEVICE) as high:
         assert low.begin(priority=10) == RUNNING
-        (PARAMETERS / "vgpu_fail").write_text("5")
+        parameter("vgpu_fail").write_text("5")
         # the runlist is still the old one: nobody may believe to own the GPU
         assert high.begin(priority=20) == PENDING
         waiting = high.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER)
@@ -44,7 +45,7 @@ def test_best_effort_clients_wait_for_an_update_that_fails(module: Control) -> N
         owner.begin(priority=50)
         assert other.begin() == PENDING
         waiting = other.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER)
-        (PARAMETERS / "vgpu_fail").write_text("3")
+        parameter("vgpu_fail").write_text("3")
         owner.end()
         assert waiting.result()[0] == 0
         assert module.status()[0].faults == 3
@@ -55,7 +56,7 @@ def test_an_owner_that_dies_while_updates_fail(module: Control) -> None:
         dying = client_of(DEVICE)
         dying.begin(priority=50)
         other.begin(priority=5)
-        (PARAMETERS / "vgpu_fail").write_text("4")
+        parameter("vgpu_fail").write_text("4")
         dying.close()
         assert other.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER) == 0
         eventually(lambda: module.status()[0].client_count == 1)
@@ -133,7 +134,7 @@ def test_time_without_the_gpu_is_not_charged_to_a_budget(module: Control) -> Non
 
 def test_a_driver_that_stalls_delays_and_loses_nothing() -> None:
     load("vgpu_sleeps=1")
-    (PARAMETERS / "vgpu_stall_ns").write_text(str(100 * MS))
+    parameter("vgpu_stall_ns").write_text(str(100 * MS))
     with connect("/dev/gpurt") as control:
         clients = [client_of(DEVICE) for _ in range(5)]
         started = [

@@ -12,7 +12,8 @@ from typing import NoReturn
 import pytest
 from actors import Actor
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
-from loading import DEVICE, PARAMETERS, load, times_slept, unload
+from loading import DEVICE, load, times_slept, unload
+from modules import parameter
 
 from gpurt._gpurt import lib
 from gpurt.enums import Image, Notice, Policy
@@ -48,7 +49,7 @@ def test_it_does_nothing_for_decisions_that_change_no_runlist(sleeping: Control)
 def test_best_effort_that_causes_updates_rests(sleeping: Control) -> None:
     """Under policy lock-fifo each of its begins and ends is an update, which takes 0.8 s here: it rests for 1.6 s."""
     sleeping.set_policy(Policy.LOCK_FIFO)
-    stall = PARAMETERS / "vgpu_stall_ns"
+    stall = parameter("vgpu_stall_ns")
     with client_of(DEVICE) as one, client_of(DEVICE) as urgent:
         for _ in range(10):
             stall.write_text(str(800 * MS))

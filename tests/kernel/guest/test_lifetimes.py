@@ -17,8 +17,8 @@ from typing import NoReturn
 import pytest
 from actors import Actor
 from links import PATIENCE, client_of, eventually
-from loading import DEVICE, LONG, MODULE, PARAMETERS, THOROUGH, KernelLog, load, unload
-from modules import insert, remove
+from loading import DEVICE, LOADED, LONG, MODULE, THOROUGH, KernelLog, load, unload
+from modules import insert, insert_gpurt, parameter, remove
 
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import DeviceError, GpurtError
@@ -26,6 +26,7 @@ from pycontrol.link.control import Control, connect
 from pycontrol.readable import readable
 
 LASTS = 5500 if LONG else 550  # s
+VIRTUAL = Path(MODULE).with_name("gpurt-vgpu.ko")
 
 
 @pytest.mark.timeout(LASTS + 50)
@@ -64,8 +65,56 @@ def test_a_program_cannot_use_a_descriptor_that_was_opened_before_it_was_execute
 def test_the_module_stays_while_it_is_used(module: Control) -> None:
     with Actor(DEVICE) as user:
         user.do("begin")
+        assert not remove("gpurt_vgpu")
         assert not remove("gpurt")
         assert module.status()[0].client_count == 1
+
+
+def test_the_module_stays_for_that_of_virtual_gpus(module: Control) -> None:
+    assert not remove("gpurt")
+    assert len(module.status()) == 1
+    assert remove("gpurt_vgpu")
+    assert module.status() == []
+
+
+def test_virtual_gpus_come_and_go_with_their_module_under_load() -> None:
+    """gpurt.ko stays, and so do descriptors of it, whose clients are killed, end, or lose their GPU."""
+    load()
+    reader, writer = os.pipe()
+    fork = get_context("fork")
+    users = [fork.Process(target=use_forever, args=(writer,)) for _ in range(2)]
+    for user in users:
+        user.start()
+    handle = ffi.new("struct gpurt_handle **")
+    with connect("/dev/gpurt") as control:
+        for turn in range(500 if LONG else 25 if THOROUGH else 10):
+            assert readable(reader, PATIENCE), "nobody uses it"
+            os.read(reader, 1 << 16)
+            assert lib.gpurt_open(handle, b"/dev/gpurt") == 0
+            assert lib.gpurt_segment_begin(handle[0], 0, 0) >= 0
+            assert not remove("gpurt_vgpu")
+            users[turn % 2].kill()
+            users[turn % 2].join()
+            if turn % 3:
+                parameter("vgpus").write_text("0")  # which ends clients, and what they wait for
+            else:
+                assert lib.gpurt_segment_end(handle[0], 0) >= 0
+                lib.gpurt_close(handle[0])
+            eventually(lambda: remove("gpurt_vgpu"))
+            assert control.status() == []
+            if turn % 3:
+                assert lib.gpurt_segment_end(handle[0], 0) < 0
+                lib.gpurt_close(handle[0])
+            insert(VIRTUAL, f"vgpu_sleeps={turn // 2 % 2}")
+            assert len(control.status()) == 1
+            users[turn % 2] = fork.Process(target=use_forever, args=(writer,))
+            users[turn % 2].start()
+        for user in users:
+            user.kill()
+            user.join()
+        eventually(lambda: not control.clients())
+    os.close(reader)
+    os.close(writer)
 
 
 def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -116,15 +165,15 @@ def test_gpus_come_and_go_under_load(module: Control, compiled: Path) -> None:
     assert lib.gpurt_open(handle, b"/dev/gpurt") == 0
     assert lib.gpurt_segment_begin(handle[0], 0, 0) >= 0
     for _ in range(500 if LONG else 25 if THOROUGH else 10):
-        (PARAMETERS / "vgpus").write_text("0")
+        parameter("vgpus").write_text("0")
         assert module.status() == []
-        (PARAMETERS / "vgpus").write_text("3")
+        parameter("vgpus").write_text("3")
         assert len(module.status()) == 3
     assert lib.gpurt_segment_end(handle[0], 0) < 0  # its GPU is another one now
     lib.gpurt_close(handle[0])
     victims.kill()
     victims.wait()
-    (PARAMETERS / "vgpus").write_text("1")
+    parameter("vgpus").write_text("1")
 
 
 def use_partition(gpu: int) -> NoReturn:
@@ -155,7 +204,7 @@ def test_partitions_come_and_go_under_load() -> None:
     with connect("/dev/gpurt") as control:
         for turn in range(600 if LONG else 30 if THOROUGH else 12):
             count = (4, 1, 3, 0, 2)[turn % 5]
-            (PARAMETERS / "vgpus").write_text(str(count))
+            parameter("vgpus").write_text(str(count))
             assert len(control.status()) == count
             time.sleep(0.02)
             victim = turn % 4
@@ -163,7 +212,7 @@ def test_partitions_come_and_go_under_load() -> None:
             users[victim].join()
             users[victim] = fork.Process(target=use_partition, args=(victim,))
             users[victim].start()
-        (PARAMETERS / "vgpus").write_text("4")
+        parameter("vgpus").write_text("4")
         for user in users:
             user.kill()
             user.join()
@@ -196,11 +245,11 @@ def test_bad_parameters_are_refused() -> None:
         "vgpus=17": "`17' invalid for parameter `vgpus'", "vgpus=x": "`x' invalid for parameter `vgpus'",
     }.items():  # fmt: skip
         log = KernelLog()
-        with pytest.raises(OSError, match=MODULE):
-            insert(MODULE, option)
-        assert not PARAMETERS.exists(), option
+        with pytest.raises(OSError, match="gpurt"):
+            insert_gpurt(MODULE, option)
+        assert not LOADED.exists(), option
         lines = log.close()
-        assert any(line.startswith("gpurt: ") and re.search(why, line) for line in lines), (option, lines)
+        assert any(re.match(r"gpurt(_vgpu)?: ", line) and re.search(why, line) for line in lines), (option, lines)
     insert(MODULE, "nonsense=1")  # only warned of, as the kernel does with every module
     unload()
     with pytest.raises(DeviceError):

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
-from loading import DEVICE, PARAMETERS, kernel_log, load, unload
+from loading import DEVICE, kernel_log, load, unload
+from modules import parameter
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause
@@ -24,7 +25,7 @@ FOREVER = lib.GPURT_FOREVER
 
 def have(what: str, value: int) -> None:
     """Has it go wrong."""
-    (PARAMETERS / f"vgpu_{what}").write_text(str(value))
+    parameter(f"vgpu_{what}").write_text(str(value))
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def test_a_gpu_that_goes_away_while_an_update_is_under_way(kind: tuple[str, ...]
     with loaded("vgpu_bound_ms=50", *kind) as control, client_of(DEVICE) as client:
         have("lose", 1_000_000)
         assert client.begin(priority=50) == PENDING
-        (PARAMETERS / "vgpus").write_text("0")
+        parameter("vgpus").write_text("0")
         assert client.code(lib.GPURT_IOC_END) == -errno.ENODEV
         assert client.call(lib.GPURT_IOC_JOB_MARK, task=b"a")[0] == -errno.ENODEV
         assert control.status() == []
@@ -144,7 +145,7 @@ def test_a_gpu_without_power(kind: tuple[str, ...]) -> None:
 def test_a_reset_or_a_suspend_ends_with_who_asked_for_it(kind: tuple[str, ...]) -> None:
     with loaded(*kind) as control, client_of(DEVICE) as client:
         for what in ("reset", "suspend"):
-            with subprocess.Popen(["sh", "-c", f"echo 1000000000 > {PARAMETERS}/vgpu_{what}"]) as writer:
+            with subprocess.Popen(["sh", "-c", f"echo 1000000000 > {parameter(f'vgpu_{what}')}"]) as writer:
                 assert client.begin(priority=10) in (PENDING, RUNNING)
                 eventually(lambda: control.clients()[0].state.word == "pending")
                 writer.kill()
@@ -173,10 +174,10 @@ def test_an_update_that_stalls_can_be_shortened() -> None:
 def test_mishaps_that_make_no_sense_are_refused(module: Control) -> None:
     for what in ("reset", "suspend", "kill"):
         with pytest.raises(OSError, match="Invalid argument"):
-            (PARAMETERS / f"vgpu_{what}").write_text("nonsense")
+            parameter(f"vgpu_{what}").write_text("nonsense")
     have("kill", 1)  # no client
     assert module.status()[0].client_count == 0
 
 
 def test_the_files_can_be_written_only() -> None:
-    assert all(oct(Path(PARAMETERS / f"vgpu_{what}").stat().st_mode)[-3:] == "200" for what in ("reset", "kill"))
+    assert all(oct(parameter(f"vgpu_{what}").stat().st_mode)[-3:] == "200" for what in ("reset", "kill"))

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 from links import MS, PATIENCE, PENDING, RUNNING, client_of, eventually
-from loading import DEVICE, LONG, PARAMETERS, THOROUGH, kernel_log, load, unload
-from modules import remove
+from loading import DEVICE, LONG, THOROUGH, kernel_log, load, unload
+from modules import parameter, remove
 from patched import Driver, Tsg, facts, forked, granted, open_tsg, own, stranger, use, user, words
 
 from gpurt._gpurt import lib
@@ -508,7 +508,7 @@ def test_the_probe_finds_the_gpu_by_its_number(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(probe, "SEGMENTS", 3)
     with loaded("gpus=0", gpurt=("vgpus=2",)) as control:
         have("gpus", 1)
-        (PARAMETERS / "vgpus").write_text("1")
+        parameter("vgpus").write_text("1")
         assert [one.gpu for one in control.status()] == [0, 2]
         (finding,) = probe.run_probe(
             [probe.Check("updates", 60, probe._updates)], probe.probe_target(str(DEVICE), None)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from actors import in_child
 from links import MS, PENDING, RUNNING, Client, client_of, eventually, structure
-from loading import DEVICE, PARAMETERS, own_lines
+from loading import DEVICE, own_lines
+from modules import parameter
 
 from gpurt._gpurt import lib
 from gpurt.errors import RefusedError
@@ -55,7 +56,7 @@ def test_3_what_is_said_to_run_is_what_the_gpu_runs(module: Control) -> None:
     with client_of(DEVICE) as low, client_of(DEVICE) as high:
         low_tsg, high_tsg = low.tsg(), high.tsg()
         low.begin(priority=10)
-        (PARAMETERS / "vgpu_fail").write_text("2")
+        parameter("vgpu_fail").write_text("2")
         high.begin(priority=20)
         assert waits_for_grant(high) == 0
         # Only now, so that it is not done before the GPU is handed on, however slow this machine is.
@@ -156,12 +157,12 @@ def test_8_a_gpu_that_is_not_there_is_not_touched(module: Control) -> None:
         client.begin(priority=50)
         other.begin(priority=40)
         waiting = other.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=FOREVER)
-        (PARAMETERS / "vgpus").write_text("0")
+        parameter("vgpus").write_text("0")
         assert waiting.result()[0] == -errno.ENODEV
         assert client.code(lib.GPURT_IOC_END) == -errno.ENODEV
         assert client.code(lib.GPURT_IOC_TSG_OPEN) == -errno.ENODEV
         assert module.status() == []
-        (PARAMETERS / "vgpus").write_text("1")
+        parameter("vgpus").write_text("1")
 
 
 def test_9_no_line_on_the_console_while_the_runlist_is_updated(module: Control) -> None:

@@ -13,9 +13,9 @@ from kernels import HERE, explain, helper_module, run_script, static_program
 from tasksets import Case, Completions
 
 ONE = """
-rmmod gpurt 2>/dev/null
+sh /run/load-gpurt none
 echo "case {name}"
-insmod /run/gpurt.ko vgpus=1 {parameters} && $GPURT_OUT/runner $GPURT_OUT/{name} || exit 1
+sh /run/load-gpurt /run {parameters} && $GPURT_OUT/runner $GPURT_OUT/{name} || exit 1
 """
 
 

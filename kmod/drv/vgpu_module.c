@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+/* gpurt-vgpu.ko: virtual GPUs, for trying and for tests, with no more of gpurt.ko than drv.h and devices.h offer. */
+#include <linux/module.h>
+
+#include "devices.h"
+#include "vgpu.h"
+
+static int __init vgpu_init(void)
+{
+	return vgpu_valid() ? gpurt_devices_start(&vgpus) : -EINVAL;
+}
+
+static void __exit vgpu_exit(void)
+{
+	gpurt_devices_stop(&vgpus);
+}
+
+module_init(vgpu_init);
+module_exit(vgpu_exit);
+MODULE_DESCRIPTION("Virtual GPUs for gpurt");
+MODULE_LICENSE("GPL");
