@@ -27,17 +27,9 @@ void gpurt_cpu_bind(struct gpurt_gpu *gpu);
 int gpurt_netlink_start(void);
 void gpurt_netlink_stop(void);
 
-/* netlink_get.c, netlink_set.c: what netlink.c calls, one for each command. */
-int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb);
-int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb);
-int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb);
-int gpurt_nl_get_bus(struct sk_buff *skb, struct netlink_callback *cb);
+/* netlink_get.c, netlink_set.c: what netlink.c calls. */
+int gpurt_nl_get(struct sk_buff *skb, struct netlink_callback *cb);
 int gpurt_nl_get_rules(struct sk_buff *skb, struct netlink_callback *cb);
-int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info);
-int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info);
-int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info);
-int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info);
-int gpurt_nl_set_barred(struct sk_buff *skb, struct genl_info *info);
-int gpurt_nl_set_group(struct sk_buff *skb, struct genl_info *info);
+int gpurt_nl_set(struct sk_buff *skb, struct genl_info *info);
 
 #endif

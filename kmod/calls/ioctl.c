@@ -102,18 +102,14 @@ static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_be
 	return begin_boosted(client, own, form, b);
 }
 
-static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
+static long do_begin(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_begin *b = &a->begin;
 	u32 own = gpurt_raised_own(current), form;
-	struct gpurt_client *client;
+	struct gpurt_begin *b = &a->begin;
 	int err;
 
 	if (b->flags & GPURT_BEGIN_POST)
 		return -EINVAL;		/* every ioctl has an answer */
-	client = gpurt_file_client(file, b->gpu);
-	if (IS_ERR(client))
-		return PTR_ERR(client);
 	if (b->flags & GPURT_BEGIN_BEGUN)
 		return wait_for_grant(client, b);
 	if (b->priority && !may_have(own, b->priority))
@@ -127,16 +123,12 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 	return wait_for_grant(client, b);
 }
 
-static long do_end(struct gpurt_file *file, union gpurt_argument *a)
+static long do_end(struct gpurt_client *client, union gpurt_argument *a)
 {
 	struct gpurt_wait drained = { .what = GPURT_WAIT_IDLE, .timeout_ns = GPURT_FOREVER };
-	struct gpurt_client *client;
 	bool raised;
 	int err = 0;
 
-	client = gpurt_file_client(file, a->end.gpu);
-	if (IS_ERR(client))
-		return PTR_ERR(client);
 	if (!READ_ONCE(client->core.depth))
 		return gpurt_client_without_segment(client);
 	if (a->end.flags & GPURT_END_DRAIN)
@@ -150,14 +142,10 @@ static long do_end(struct gpurt_file *file, union gpurt_argument *a)
 	return err;
 }
 
-static long do_wait(struct gpurt_file *file, union gpurt_argument *a)
+static long do_wait(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_client *client;
 	int err;
 
-	client = gpurt_file_client(file, a->wait.gpu);
-	if (IS_ERR(client))
-		return PTR_ERR(client);
 	gpurt_boost_works(client, &a->wait);
 	err = gpurt_wait_for(client, &a->wait);
 	if (!err)
@@ -167,14 +155,11 @@ static long do_wait(struct gpurt_file *file, union gpurt_argument *a)
 	return err;
 }
 
-static long do_copy(struct gpurt_file *file, union gpurt_argument *a)
+static long do_copy(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_client *client = gpurt_file_client(file, a->copy.gpu);
 	struct gpurt_copy *c = &a->copy;
 	u32 own;
 
-	if (IS_ERR(client))
-		return PTR_ERR(client);
 	c->granted_ns = 0;
 	switch (c->what) {
 	case GPURT_COPY_BEGIN:
@@ -189,118 +174,49 @@ static long do_copy(struct gpurt_file *file, union gpurt_argument *a)
 	}
 }
 
-/* Called with file->lock held.  Has the driver open or close a TSG, and tells the scheduler. */
-static int tsg_call(struct gpurt_client *client, struct gpurt_tsg *t, bool open)
+static long do_tsg_open(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_gpu *gpu = client->gpu;
-	int err, token;
+	int err = client->gpu->ops.work->tsg_open(client->gpu->driver, client->ctx, &a->tsg.tsg);
 
-	if (!gpurt_gpu_hold(gpu, &token))
-		return -ENODEV;
-	err = open ? gpu->ops.work->tsg_open(gpu->driver, client->ctx, &t->tsg) :
-		     gpu->ops.work->tsg_close(gpu->driver, client->ctx, t->tsg);
 	if (!err)
 		gpurt_client_hear(client);
-	gpurt_gpu_release(gpu, token);
 	return err;
 }
 
-static long do_tsg(struct gpurt_file *file, struct gpurt_tsg *t, bool open)
+static long do_tsg_close(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_client *client;
-	int err;
+	int err = client->gpu->ops.work->tsg_close(client->gpu->driver, client->ctx, a->tsg.tsg);
 
-	client = gpurt_file_client(file, t->gpu);
-	if (IS_ERR(client))
-		return PTR_ERR(client);
-	if (!client->gpu->ops.work)
-		return -EOPNOTSUPP;
-	mutex_lock(&file->lock);
-	err = tsg_call(client, t, open);
-	mutex_unlock(&file->lock);
-	if (!open) {
-		gpurt_wait_wake(client);	/* a call that waits for the TSG's work must return ENOENT */
-		gpurt_boost_completed(client);
-	}
+	if (!err)
+		gpurt_client_hear(client);
+	gpurt_wait_wake(client);	/* a call that waits for the TSG's work must return ENOENT */
+	gpurt_boost_completed(client);
 	return err;
 }
 
-static long do_tsg_open(struct gpurt_file *file, union gpurt_argument *a)
-{
-	return do_tsg(file, &a->tsg, true);
-}
-
-static long do_tsg_close(struct gpurt_file *file, union gpurt_argument *a)
-{
-	return do_tsg(file, &a->tsg, false);
-}
-
-static int shape_call(struct gpurt_client *client, const struct gpurt_tsg_shape *shape)
+static long do_tsg_shape(struct gpurt_client *client, union gpurt_argument *a)
 {
 	struct gpurt_gpu *gpu = client->gpu;
-	int err = -EOPNOTSUPP, token;
+	int err;
 
-	if (!gpurt_gpu_hold(gpu, &token))
-		return -ENODEV;
-	/* Not before: without its GPU the driver's module may be unloaded. */
-	if (gpu->ops.work->tsg_shape)
-		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, false);
+	if (!gpu->ops.work->tsg_shape)
+		return -EOPNOTSUPP;
+	err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, &a->shape, false);
 	/* Nobody is asked for a capability that he does not need. */
 	if (err == -EPERM && may_have(gpurt_raised_own(current), 1))
-		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, true);
-	gpurt_gpu_release(gpu, token);
+		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, &a->shape, true);
 	return err;
 }
 
-static long do_tsg_shape(struct gpurt_file *file, union gpurt_argument *a)
+static long do_submit(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_client *client = gpurt_file_client(file, a->shape.gpu);
-	int err;
-
-	if (IS_ERR(client))
-		return PTR_ERR(client);
-	if (!client->gpu->ops.work)
-		return -EOPNOTSUPP;
-	mutex_lock(&file->lock);
-	err = shape_call(client, &a->shape);
-	mutex_unlock(&file->lock);
-	return err;
-}
-
-static long do_submit(struct gpurt_file *file, union gpurt_argument *a)
-{
-	struct gpurt_client *client;
-	struct gpurt_gpu *gpu;
-	int err, token;
-
-	client = gpurt_file_client(file, a->submit.gpu);
-	if (IS_ERR(client))
-		return PTR_ERR(client);
-	gpu = client->gpu;
-	if (!gpu->ops.work)
-		return -EOPNOTSUPP;
-	if (!gpurt_gpu_hold(gpu, &token))
-		return -ENODEV;
 	gpurt_boost_submits(client);
-	err = gpu->ops.work->submit(gpu->driver, client->ctx, &a->submit);
-	gpurt_gpu_release(gpu, token);
-	return err;
+	return client->gpu->ops.work->submit(client->gpu->driver, client->ctx, &a->submit);
 }
 
-static long do_agent(struct gpurt_file *file, union gpurt_argument *a)
+static long do_agent(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_client *client;
-	int err;
-
-	client = gpurt_file_client(file, a->agent.gpu);
-	if (IS_ERR(client))
-		return PTR_ERR(client);
-	if (!client->gpu->ops.agents)
-		return -EOPNOTSUPP;
-	mutex_lock(&file->lock);
-	err = gpurt_client_agent(client, &a->agent);
-	mutex_unlock(&file->lock);
-	return err;
+	return gpurt_client_agent(client, &a->agent);
 }
 
 static int answer_call(struct gpurt_client *client, const struct gpurt_order *o)
@@ -315,16 +231,10 @@ static int answer_call(struct gpurt_client *client, const struct gpurt_order *o)
 	return err;
 }
 
-static long do_order(struct gpurt_file *file, union gpurt_argument *a)
+static long do_order(struct gpurt_client *client, union gpurt_argument *a)
 {
-	struct gpurt_client *client;
 	int err;
 
-	client = gpurt_file_client(file, a->order.gpu);
-	if (IS_ERR(client))
-		return PTR_ERR(client);
-	if (!client->gpu->ops.agents)
-		return -EOPNOTSUPP;
 	if (atomic_xchg(&client->ordering, 1))
 		return -EBUSY;
 	err = answer_call(client, &a->order);
@@ -332,6 +242,14 @@ static long do_order(struct gpurt_file *file, union gpurt_argument *a)
 		err = gpurt_wait_for_order(client, &a->order);
 	atomic_set(&client->ordering, 0);
 	return err;
+}
+
+static long do_job_mark(struct gpurt_client *client, union gpurt_argument *a)
+{
+	/* Its number may be another GPU's by now. */
+	if (READ_ONCE(client->gpu->dying))
+		return -ENODEV;
+	return gpurt_event_job(client, &a->job_mark);
 }
 
 static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
@@ -343,44 +261,73 @@ static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
 	return gpurt_group_join(file, &a->group_join, gpurt_raised_own(current));
 }
 
-/* Jobs that share a GPU in space: only the user-space host has these calls. */
-static long do_elsewhere(struct gpurt_file *file, union gpurt_argument *a)
-{
-	return -EOPNOTSUPP;
-}
+/* What a call needs beside the client. */
+enum {
+	WORK	= 1 << 0,	/* a GPU whose work the module sees */
+	AGENTS	= 1 << 1,	/* one that agents switch */
+	LOCKED	= 1 << 2,	/* file->lock */
+	HELD	= 1 << 3,	/* the GPU held alive, inside that lock */
+};
 
-static long do_job_mark(struct gpurt_file *file, union gpurt_argument *a)
+/*
+ * A call is a client's (@call), or the descriptor's (@file_call).  Neither: it is about jobs that share a GPU in space,
+ * and only the user-space host has it.
+ */
+static const struct handler {
+	long (*call)(struct gpurt_client *client, union gpurt_argument *a);
+	long (*file_call)(struct gpurt_file *file, union gpurt_argument *a);
+	u32 needs;
+} handlers[] = {
+	[_IOC_NR(GPURT_IOC_QUERY)] = { .file_call = do_query },
+	[_IOC_NR(GPURT_IOC_GROUP_JOIN)] = { .file_call = do_group_join },
+	[_IOC_NR(GPURT_IOC_BEGIN)] = { do_begin },
+	[_IOC_NR(GPURT_IOC_END)] = { do_end },
+	[_IOC_NR(GPURT_IOC_WAIT)] = { do_wait },
+	[_IOC_NR(GPURT_IOC_COPY)] = { do_copy },
+	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = { do_tsg_open, .needs = WORK | LOCKED | HELD },
+	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = { do_tsg_close, .needs = WORK | LOCKED | HELD },
+	[_IOC_NR(GPURT_IOC_TSG_SHAPE)] = { do_tsg_shape, .needs = WORK | LOCKED | HELD },
+	[_IOC_NR(GPURT_IOC_SUBMIT)] = { do_submit, .needs = WORK | HELD },
+	[_IOC_NR(GPURT_IOC_AGENT)] = { do_agent, .needs = AGENTS | LOCKED },
+	[_IOC_NR(GPURT_IOC_ORDER)] = { do_order, .needs = AGENTS },
+	[_IOC_NR(GPURT_IOC_JOB_READY)] = { },
+	[_IOC_NR(GPURT_IOC_JOB_WAIT)] = { },
+	[_IOC_NR(GPURT_IOC_JOB_RUN)] = { },
+	[_IOC_NR(GPURT_IOC_JOB_KERNEL_DONE)] = { },
+	[_IOC_NR(GPURT_IOC_JOB_DONE)] = { },
+	[_IOC_NR(GPURT_IOC_JOB_MARK)] = { do_job_mark },
+};
+
+/* The GPU's number is the second field of every structure that names a GPU. */
+static long call_client(const struct handler *h, struct gpurt_file *file, union gpurt_argument *a)
 {
-	struct gpurt_client *client = gpurt_file_client(file, a->job_mark.gpu);
+	struct gpurt_client *client = gpurt_file_client(file, a->query.gpu);
+	long ret = -ENODEV;
+	int token;
 
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	/* Its number may be another GPU's by now. */
-	if (READ_ONCE(client->gpu->dying))
-		return -ENODEV;
-	return gpurt_event_job(client, &a->job_mark);
+	if ((h->needs & WORK && !client->gpu->ops.work) || (h->needs & AGENTS && !client->gpu->ops.agents))
+		return -EOPNOTSUPP;
+	if (h->needs & LOCKED)
+		mutex_lock(&file->lock);
+	if (!(h->needs & HELD)) {
+		ret = h->call(client, a);
+	} else if (gpurt_gpu_hold(client->gpu, &token)) {
+		ret = h->call(client, a);
+		gpurt_gpu_release(client->gpu, token);
+	}
+	if (h->needs & LOCKED)
+		mutex_unlock(&file->lock);
+	return ret;
 }
 
-static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a) = {
-	[_IOC_NR(GPURT_IOC_QUERY)] = do_query,
-	[_IOC_NR(GPURT_IOC_BEGIN)] = do_begin,
-	[_IOC_NR(GPURT_IOC_END)] = do_end,
-	[_IOC_NR(GPURT_IOC_WAIT)] = do_wait,
-	[_IOC_NR(GPURT_IOC_COPY)] = do_copy,
-	[_IOC_NR(GPURT_IOC_GROUP_JOIN)] = do_group_join,
-	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = do_tsg_open,
-	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = do_tsg_close,
-	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,
-	[_IOC_NR(GPURT_IOC_TSG_SHAPE)] = do_tsg_shape,
-	[_IOC_NR(GPURT_IOC_AGENT)] = do_agent,
-	[_IOC_NR(GPURT_IOC_ORDER)] = do_order,
-	[_IOC_NR(GPURT_IOC_JOB_READY)] = do_elsewhere,
-	[_IOC_NR(GPURT_IOC_JOB_WAIT)] = do_elsewhere,
-	[_IOC_NR(GPURT_IOC_JOB_RUN)] = do_elsewhere,
-	[_IOC_NR(GPURT_IOC_JOB_KERNEL_DONE)] = do_elsewhere,
-	[_IOC_NR(GPURT_IOC_JOB_DONE)] = do_elsewhere,
-	[_IOC_NR(GPURT_IOC_JOB_MARK)] = do_job_mark,
-};
+static long carry_out(const struct handler *h, struct gpurt_file *file, union gpurt_argument *a)
+{
+	if (h->call)
+		return call_client(h, file, a);
+	return h->file_call ? h->file_call(file, a) : -EOPNOTSUPP;
+}
 
 /* Copies the caller's structure.  0, -EFAULT, -EINVAL or -E2BIG. */
 static int get_argument(const struct gpurt_call *call, union gpurt_argument *argument, void __user *user)
@@ -416,7 +363,7 @@ long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	ret = get_argument(call, &argument, user);
 	if (ret)
 		return ret;
-	ret = handlers[_IOC_NR(call->code)](filp->private_data, &argument);
+	ret = carry_out(&handlers[_IOC_NR(call->code)], filp->private_data, &argument);
 	/* The structure of an interrupted call says how to continue it.  A begin has begun its segment. */
 	if ((!ret || ret == -ERESTARTNOHAND) && call->answers && put_answer(call, &argument, user))
 		return -EFAULT;

@@ -14,22 +14,22 @@ static struct nla_policy policies[GPURT_CMD_COUNT][GPURT_A_END] __ro_after_init;
 #define GET(command, function) { \
 	.cmd = command, .dumpit = function, .policy = policies[command], .maxattr = GPURT_A_END - 1, \
 }
-#define SET(command, function) { \
-	.cmd = command, .doit = function, .policy = policies[command], .maxattr = GPURT_A_END - 1, \
+#define SET(command) { \
+	.cmd = command, .doit = gpurt_nl_set, .policy = policies[command], .maxattr = GPURT_A_END - 1, \
 }
 
 static const struct genl_ops ops[] = {
-	GET(GPURT_CMD_GET_STATUS, gpurt_nl_get_status),
-	GET(GPURT_CMD_GET_CLIENTS, gpurt_nl_get_clients),
-	GET(GPURT_CMD_GET_LATENCY, gpurt_nl_get_latency),
-	GET(GPURT_CMD_GET_BUS, gpurt_nl_get_bus),
+	GET(GPURT_CMD_GET_STATUS, gpurt_nl_get),
+	GET(GPURT_CMD_GET_CLIENTS, gpurt_nl_get),
+	GET(GPURT_CMD_GET_LATENCY, gpurt_nl_get),
+	GET(GPURT_CMD_GET_BUS, gpurt_nl_get),
 	GET(GPURT_CMD_GET_RULES, gpurt_nl_get_rules),
-	SET(GPURT_CMD_SET_PRIORITY, gpurt_nl_set_priority),
-	SET(GPURT_CMD_SET_POLICY, gpurt_nl_set_policy),
-	SET(GPURT_CMD_SET_BUDGET, gpurt_nl_set_budget),
-	SET(GPURT_CMD_SET_EXEMPT, gpurt_nl_set_exempt),
-	SET(GPURT_CMD_SET_BARRED, gpurt_nl_set_barred),
-	SET(GPURT_CMD_SET_GROUP, gpurt_nl_set_group),
+	SET(GPURT_CMD_SET_PRIORITY),
+	SET(GPURT_CMD_SET_POLICY),
+	SET(GPURT_CMD_SET_BUDGET),
+	SET(GPURT_CMD_SET_EXEMPT),
+	SET(GPURT_CMD_SET_BARRED),
+	SET(GPURT_CMD_SET_GROUP),
 };
 
 static void __init fill_policy(struct nla_policy *policy, const struct gpurt_attribute *a)

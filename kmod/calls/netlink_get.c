@@ -87,32 +87,6 @@ static int finish(struct sk_buff *skb, void *header, bool full)
 	return 0;
 }
 
-/* @put adds the messages about one GPU, from the cursor on; -EMSGSIZE when the buffer is full. */
-static int dump(struct sk_buff *skb, struct netlink_callback *cb,
-		int (*put)(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu))
-{
-	struct cursor *at = cursor_of(cb);
-	struct gpurt_gpu *gpu;
-	int err = 0, reading;
-
-	if (!at->started)
-		err = start(cb);
-	if (err)
-		return err;
-	for (; at->gpu <= at->last && !err; at->gpu++, at->item = 0) {
-		gpu = gpurt_gpu_get(at->gpu);
-		if (!gpu)
-			continue;
-		reading = gpurt_clients_read();
-		err = put(skb, cb, gpu);
-		gpurt_clients_done(reading);
-		gpurt_gpu_put(gpu);
-		if (err)
-			break;
-	}
-	return skb->len ? skb->len : err;
-}
-
 static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 {
 	struct gpurt_driver_costs costs = { };
@@ -157,7 +131,7 @@ static struct gpurt_client *member_of(struct gpurt_gpu *gpu, const struct gpurt_
 
 static int put_runner(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
-	/* Pairs with apply().  dump() keeps clients from being freed. */
+	/* Pairs with apply().  gpurt_nl_get() keeps clients from being freed. */
 	struct gpurt_sched_client *runner = smp_load_acquire(&gpu->runlist.runner);
 	struct gpurt_client *client;
 
@@ -203,11 +177,6 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		      (*gpu->device && nla_put_string(skb, GPURT_A_DEVICE, gpu->device)) || put_shape(skb, gpu));
 }
 
-int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	return dump(skb, cb, put_status);
-}
-
 /* Up to now.  The scheduler has charged the runner only up to its last decision. */
 static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
@@ -225,7 +194,7 @@ static u32 state(struct gpurt_client *client)
 	return state == GPURT_STATE_RUNNING && !gpurt_client_granted(client) ? GPURT_STATE_PENDING : state;
 }
 
-/* dump() keeps the client from being freed, but it may be put under another budget meanwhile. */
+/* gpurt_nl_get() keeps the client from being freed, but it may be put under another budget meanwhile. */
 static int put_budget(struct sk_buff *skb, struct gpurt_sched_client *c)
 {
 	u64 limit = 0, period = 0;
@@ -301,11 +270,6 @@ static int put_clients(struct sk_buff *skb, struct netlink_callback *cb, struct 
 	return 0;
 }
 
-int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	return dump(skb, cb, put_clients);
-}
-
 static int put_times(struct sk_buff *skb, const struct gpurt_latency *l)
 {
 	return nla_put_u64_64bit(skb, GPURT_A_COUNT, READ_ONCE(l->count), GPURT_A_PAD) ||
@@ -335,12 +299,7 @@ static int put_latencies(struct sk_buff *skb, struct netlink_callback *cb, struc
 	return 0;
 }
 
-int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb)
-{
-	return dump(skb, cb, put_latencies);
-}
-
-/* dump() keeps the client from being freed; it may have given the bus back by now. */
+/* gpurt_nl_get() keeps the client from being freed; it may have given the bus back by now. */
 static int put_holder(struct sk_buff *skb, struct netlink_callback *cb, const struct gpurt_bus_node *n)
 {
 	const struct gpurt_client *client = n ? container_of(n, struct gpurt_client, copier.node) : NULL;
@@ -365,9 +324,38 @@ static int put_bus(struct sk_buff *skb, struct netlink_callback *cb, struct gpur
 		      put_times(skb, &gpu->bus.core.waits) || put_holder(skb, cb, READ_ONCE(gpu->bus.core.holder)));
 }
 
-int gpurt_nl_get_bus(struct sk_buff *skb, struct netlink_callback *cb)
+/* Each adds the messages about one GPU, from the cursor on; -EMSGSIZE when the buffer is full. */
+static int (*const puts[])(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu) = {
+	[GPURT_CMD_GET_STATUS] = put_status,
+	[GPURT_CMD_GET_CLIENTS] = put_clients,
+	[GPURT_CMD_GET_LATENCY] = put_latencies,
+	[GPURT_CMD_GET_BUS] = put_bus,
+};
+
+/* The commands about GPUs.  It keeps clients from being freed. */
+int gpurt_nl_get(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	return dump(skb, cb, put_bus);
+	const struct genlmsghdr *header = nlmsg_data(cb->nlh);
+	struct cursor *at = cursor_of(cb);
+	struct gpurt_gpu *gpu;
+	int err = 0, reading;
+
+	if (!at->started)
+		err = start(cb);
+	if (err)
+		return err;
+	for (; at->gpu <= at->last && !err; at->gpu++, at->item = 0) {
+		gpu = gpurt_gpu_get(at->gpu);
+		if (!gpu)
+			continue;
+		reading = gpurt_clients_read();
+		err = puts[header->cmd](skb, cb, gpu);
+		gpurt_clients_done(reading);
+		gpurt_gpu_put(gpu);
+		if (err)
+			break;
+	}
+	return skb->len ? skb->len : err;
 }
 
 /*

@@ -69,6 +69,25 @@ static int each_gpu(struct genl_info *info, gpu_fn fn, void *about)
 	return count;
 }
 
+typedef void (*client_fn)(struct gpurt_client *client);
+
+static int to_clients(struct gpurt_gpu *gpu, struct genl_info *info, void *fn)
+{
+	struct gpurt_client *client;
+
+	gpurt_for_each_client(client, gpu) {
+		(*(client_fn *)fn)(client);
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Does it to every client of the GPU that the message names, or of all. */
+static int each_client(struct genl_info *info, client_fn fn)
+{
+	return each_gpu(info, to_clients, &fn);
+}
+
 static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid)
 {
 	struct gpurt_client *client;
@@ -101,30 +120,22 @@ static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *p
 }
 
 /* To every client of the process that the message names, by its number in the sender's namespace. */
-static int set_priorities(struct genl_info *info)
+static int set_priority_of(struct genl_info *info)
 {
-	struct pid *pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
-	int ret = each_gpu(info, check_priority, pid);
+	u32 priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
+	struct pid *pid;
+	int ret;
 
+	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "the priority is neither 0 to 99 nor OWN (255)");
+	pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+	ret = each_gpu(info, check_priority, pid);
 	if (ret >= 0)
 		ret = each_gpu(info, set_priority, pid);
 	put_pid(pid);
 	if (!ret)
 		return gpurt_nl_refuse(info->extack, -ESRCH, "that process is no client of the GPU");
 	return min(ret, 0);
-}
-
-int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
-{
-	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
-	u32 priority;
-
-	if (err)
-		return err;
-	priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
-	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
-		return gpurt_nl_refuse(info->extack, -EINVAL, "the priority is neither 0 to 99 nor OWN (255)");
-	return set_priorities(info);
 }
 
 struct budget_update {
@@ -157,29 +168,6 @@ static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, void *allow
 
 	get_budget(info, &b);
 	return gpurt_gate_update(gpu, &b.u);
-}
-
-static int leave_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
-{
-	struct gpurt_client *client;
-
-	gpurt_for_each_client(client, gpu) {
-		gpurt_allowance_leave(client);
-		cond_resched();
-	}
-	return 0;
-}
-
-/* Puts every client of the GPU under the budget that it should be under. */
-static int apply_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
-{
-	struct gpurt_client *client;
-
-	gpurt_for_each_client(client, gpu) {
-		gpurt_allowance_apply(client);
-		cond_resched();
-	}
-	return 0;
 }
 
 /*
@@ -280,23 +268,21 @@ static int change_budget(struct genl_info *info, u32 attr, const char *path, str
 	}
 	mutex_unlock(&one_at_a_time);
 	if (!err) {
-		each_gpu(info, leave_budgets, NULL);
-		each_gpu(info, apply_budgets, NULL);
+		each_client(info, gpurt_allowance_leave);
+		each_client(info, gpurt_allowance_apply);
 	}
 	return err;
 }
 
-int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info)
+static int set_budget_of(struct genl_info *info)
 {
-	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
 	char path[GPURT_CGROUP_LEN] = "";
 	struct budget_update b;
 	struct pid *pid = NULL;
 	const char *why;
 	u32 attr;
+	int err;
 
-	if (err)
-		return err;
 	get_budget(info, &b);
 	why = gpurt_budget_refusal(b.limit, b.period, b.action);
 	if (why)
@@ -333,43 +319,16 @@ static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, void *unuse
 	return gpurt_nl_refuse(info->extack, err, why);
 }
 
-int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
+static int set_policy_of(struct genl_info *info)
 {
-	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+	int err;
 
-	if (err)
-		return err;
 	if (nla_get_u32(info->attrs[GPURT_A_POLICY]) >= GPURT_POLICY_COUNT)
 		return gpurt_nl_refuse(info->extack, -EINVAL, "no such policy");
 	if (get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL) >= GPURT_NOTICE_COUNT)
 		return gpurt_nl_refuse(info->extack, -EINVAL, "no such way to notice");
 	err = each_gpu(info, check_policy, NULL);
 	return err < 0 ? err : each_gpu(info, set_policy, NULL);
-}
-
-/* Each applies a change of the rules to the clients of one GPU. */
-
-static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
-{
-	struct gpurt_client *client;
-
-	gpurt_for_each_client(client, gpu) {
-		gpurt_exempt_apply(client);
-		cond_resched();
-	}
-	gpurt_exempt_tell(gpu);
-	return 0;
-}
-
-static int apply_bars(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
-{
-	struct gpurt_client *client;
-
-	gpurt_for_each_client(client, gpu) {
-		gpurt_boost_bar(client);
-		cond_resched();
-	}
-	return 0;
 }
 
 /* Returns the attribute that names the rule, with its text; 0: none, or several. */
@@ -392,18 +351,14 @@ static u32 which_rule(struct genl_info *info, char *text, size_t size)
 }
 
 /* @flag: the attribute that adds such a rule, or removes it.  @usage: what such a command must have. */
-static int set_rule(struct sk_buff *skb, struct genl_info *info, enum gpurt_rule what, u32 flag, const char *usage,
-		    gpu_fn apply)
+static int set_rule(struct genl_info *info, enum gpurt_rule what, u32 flag, const char *usage, client_fn apply)
 {
-	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+	u32 kind, add = nla_get_u32(info->attrs[flag]);
 	char text[GPURT_CGROUP_LEN] = "";
 	struct pid *pid = NULL;
 	const char *why = NULL;
-	u32 kind, add;
+	int err;
 
-	if (err)
-		return err;
-	add = nla_get_u32(info->attrs[flag]);
 	kind = which_rule(info, text, sizeof(text));
 	if (!kind || add > 1)
 		return gpurt_nl_refuse(info->extack, -EINVAL, usage);
@@ -425,19 +380,27 @@ static int set_rule(struct sk_buff *skb, struct genl_info *info, enum gpurt_rule
 	put_pid(pid);
 	if (err)
 		return gpurt_nl_refuse(info->extack, err, why);
-	return each_gpu(info, apply, NULL);
+	return each_client(info, apply);
 }
 
-int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
+static int tell_driver(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
 {
-	return set_rule(skb, info, GPURT_RULE_EXEMPT, GPURT_A_EXEMPT,
-			"EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_exemptions);
+	gpurt_exempt_tell(gpu);
+	return 0;
 }
 
-int gpurt_nl_set_barred(struct sk_buff *skb, struct genl_info *info)
+static int set_exempt(struct genl_info *info)
 {
-	return set_rule(skb, info, GPURT_RULE_BARRED, GPURT_A_BARRED,
-			"BARRED is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_bars);
+	int err = set_rule(info, GPURT_RULE_EXEMPT, GPURT_A_EXEMPT,
+			   "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP", gpurt_exempt_apply);
+
+	return err ?: each_gpu(info, tell_driver, NULL);
+}
+
+static int set_barred(struct genl_info *info)
+{
+	return set_rule(info, GPURT_RULE_BARRED, GPURT_A_BARRED,
+			"BARRED is 0 or 1, with exactly one of PID, COMM and CGROUP", gpurt_boost_bar);
 }
 
 /* The next client of the process on that GPU, with a reference for the caller; NULL: there is none. */
@@ -513,7 +476,7 @@ static const char *why_no_member(int err)
 /* All checks have passed, and something has changed since. */
 static const char half_moved[] = "some clients of the process may be members, and others not; try again";
 
-static int set_group(struct genl_info *info, const struct pid *pid, const char *name)
+static int move_all(struct genl_info *info, const struct pid *pid, const char *name)
 {
 	int (*const steps[])(struct gpurt_file *file, u32 index, struct entry *entry) = { may_move, move };
 	struct entry entry = { .name = name };
@@ -531,20 +494,34 @@ static int set_group(struct genl_info *info, const struct pid *pid, const char *
 	return count ? 0 : gpurt_nl_refuse(info->extack, -ESRCH, "that process is no client of the GPU");
 }
 
-int gpurt_nl_set_group(struct sk_buff *skb, struct genl_info *info)
+static int set_group(struct genl_info *info)
 {
-	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
 	char name[GPURT_NAME_LEN] = "";
 	struct pid *pid;
+	int err;
 
-	if (err)
-		return err;
 	strscpy(name, nla_data(info->attrs[GPURT_A_GROUP]), sizeof(name));
 	if (!gpurt_is_name(name, sizeof(name)))
 		return gpurt_nl_refuse(info->extack, -EINVAL,
 				       "attribute GPURT_A_GROUP must be printable ASCII, and not empty");
 	pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
-	err = set_group(info, pid, name);
+	err = move_all(info, pid, name);
 	put_pid(pid);
 	return err;
+}
+
+static int (*const sets[])(struct genl_info *info) = {
+	[GPURT_CMD_SET_PRIORITY] = set_priority_of,
+	[GPURT_CMD_SET_POLICY] = set_policy_of,
+	[GPURT_CMD_SET_BUDGET] = set_budget_of,
+	[GPURT_CMD_SET_EXEMPT] = set_exempt,
+	[GPURT_CMD_SET_BARRED] = set_barred,
+	[GPURT_CMD_SET_GROUP] = set_group,
+};
+
+int gpurt_nl_set(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+
+	return err ?: sets[info->genlhdr->cmd](info);
 }

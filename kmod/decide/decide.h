@@ -68,11 +68,6 @@ void gpurt_gpus_free_number(u32 index);
 void gpurt_driver_init(struct gpurt_gpu *gpu);
 void gpurt_driver_stop(struct gpurt_gpu *gpu);
 
-/* grants.c.  Clients that have been told that they have the GPU. */
-void gpurt_tell(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
-void gpurt_grants_change(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
-void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64 now);
-
 /* job.c.  How policy `job` notices that the state of a task has changed. */
 void gpurt_job_find_tracepoints(void);
 bool gpurt_job_can_notify(void);
@@ -96,6 +91,9 @@ void gpurt_runlist_replay(struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_off(const struct gpurt_client *client);
 bool gpurt_client_granted(const struct gpurt_client *client);
+void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64 now);
+u64 gpurt_stuck_limit(const struct gpurt_gpu *gpu);
+void gpurt_stuck_arm(struct gpurt_gpu *gpu);
 
 /* Called with the gate held: the decide() functions of the updates that updates.c requests. */
 int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
@@ -127,10 +125,6 @@ extern const struct gpurt_seam *gpurt_seam;	/* set before there is a GPU */
 void gpurt_stuck_init(struct gpurt_gpu *gpu);
 void gpurt_stuck_stop(struct gpurt_gpu *gpu);
 void gpurt_stuck_died(struct gpurt_client *client);
-
-/* stuck_timer.c.  When the next look of stuck.c is due. */
-u64 gpurt_stuck_limit(const struct gpurt_gpu *gpu);
-void gpurt_stuck_arm(struct gpurt_gpu *gpu);
 
 /* updates.c.  Updates of the runlist that no caller asks for, and what follows an update. */
 void gpurt_updates_init(struct gpurt_gpu *gpu);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The runlist of a GPU.  The scheduler (core/sched.c) asks for updates and says which clients gained and lost the GPU.
- * This file has the driver carry out the updates, with the gate held, and then passes on what was
- * said (grants.c).  The file updates.c has the work without a caller: the timer, and the aftermath
- * of an update.
+ * This file has the driver carry out the updates, with the gate held.  Then it tells clients that they gained or lost
+ * the GPU, as core/grants.c decides, and wakes those that gained it.  The file updates.c has the work without a caller:
+ * the timer, and the aftermath of an update.
  */
+#include <linux/jiffies.h>
 #include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/moduleparam.h>
+#include <linux/sched.h>
 
 #include "base/workers.h"
 #include "decide/decide.h"
@@ -15,9 +19,85 @@
 #include "state/team.h"
 #include "state/wake.h"
 
+static unsigned int stuck_ms = GPURT_STUCK_DEFAULT_NS / NSEC_PER_MSEC;
+module_param(stuck_ms, uint, 0644);
+MODULE_PARM_DESC(stuck_ms, "Report an owner that sleeps while its GPU idles and others wait, after this time; 0: never");
+
 static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 {
 	return container_of(s, struct gpurt_gpu, sched);
+}
+
+/*
+ * Called with the gate held.  The runlist became everyone's, or became what it should be.  Any number of clients may
+ * wait for that, so they are woken later, without the gate.
+ */
+static void resume_later(struct gpurt_gpu *gpu)
+{
+	/* Pairs with the increment in wait_counted(): a waiter that is not seen here sees the new runner. */
+	smp_mb();
+	if (atomic_read(&gpu->waiting) || gpu->runlist.grants.owing)
+		queue_work(gpurt_updates, &gpu->runlist.aftermath);
+}
+
+/* Called with the gate held.  Reports the event. */
+static void tell(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now)
+{
+	if (gpu->events_wanted)
+		gpurt_event(gpu, client, event, now, 0, 0);
+}
+
+/* Called with the gate held.  The client (NULL: everyone) may use the GPU from now on, and is told so. */
+static void gained(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now)
+{
+	tell(gpu, client, event, now);
+	if (client) {
+		client->granted_at = now;
+		gpurt_wait_wake(client);
+	} else {
+		resume_later(gpu);
+	}
+}
+
+/* Called with the gate held.  The client (NULL: everyone) gained or lost the GPU: GRANT, RESUME or PREEMPT. */
+static void grants_change(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	/* Where nothing is owed, and nothing comes to be, each is told: every decision would pay for the call. */
+	if (unlikely(r->fault || r->grants.owing) &&
+	    !gpurt_grants_tell(&r->grants, client ? &client->core : NULL, event, r->fault))
+		return;
+	if (event == GPURT_EVENT_PREEMPT)
+		tell(gpu, client, event, now);
+	else
+		gained(gpu, client, event, now);
+}
+
+/* Called with the gate held, after an update succeeded.  The client (NULL: everyone) has the GPU. */
+void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64 now)
+{
+	u32 event = gpurt_grants_take(&gpu->runlist.grants, client ? &client->core : NULL);
+
+	if (event)
+		gained(gpu, client, event, now);
+}
+
+/* ns; 0: nobody looks for a stuck owner, or the driver does not tell whether the GPU executes anything. */
+u64 gpurt_stuck_limit(const struct gpurt_gpu *gpu)
+{
+	return gpu->ops.quiet ? (u64)READ_ONCE(stuck_ms) * NSEC_PER_MSEC : 0;
+}
+
+/* Called with the gate held.  The GPU has an owner: stuck.c looks at it GPURT_STUCK_LOOKS times in the bound. */
+void gpurt_stuck_arm(struct gpurt_gpu *gpu)
+{
+	u64 limit = gpurt_stuck_limit(gpu);
+
+	if (gpu->stuck.armed || !limit)
+		return;
+	gpu->stuck.armed = true;
+	queue_delayed_work(gpurt_workers, &gpu->stuck.look, max(1UL, nsecs_to_jiffies(limit / GPURT_STUCK_LOOKS)));
 }
 
 /*
@@ -145,13 +225,13 @@ static void answered(struct gpurt_gpu *gpu, int err)
 	}
 }
 
-/* Called with the gate held.  Calls @tell for each member inside. */
-static noinline void each(struct gpurt_sched_client *owner, void (*tell)(struct gpurt_client *client))
+/* Called with the gate held.  Calls @fn for each member inside. */
+static noinline void each(struct gpurt_sched_client *owner, void (*fn)(struct gpurt_client *client))
 {
 	struct gpurt_client *client;
 
 	list_for_each_entry(client, &owner->group->inside, core.in_segments)
-		tell(client);
+		fn(client);
 }
 
 /* Called with the gate held.  The GPU passes from @from to @to (NULL: to all clients). */
@@ -236,7 +316,7 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 		if (gpu->runlist.due)
 			change_later(&gpu->runlist, client, event, now);
 		else
-			gpurt_grants_change(gpu, client, event, now);
+			grants_change(gpu, client, event, now);
 		return;
 	case GPURT_EVENT_END:
 	case GPURT_EVENT_GONE:
@@ -245,7 +325,7 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 		gpurt_wait_wake(client);	/* a call that waits for a grant must return ENOENT */
 		break;
 	}
-	gpurt_tell(gpu, client, event, now);
+	tell(gpu, client, event, now);
 }
 
 /* Called with the gate held. */
@@ -331,7 +411,7 @@ void gpurt_runlist_carry_out(struct gpurt_gpu *gpu)
 	r->due = false;
 	apply(gpu);
 	for (i = 0; i < r->changes; i++)
-		gpurt_grants_change(gpu, r->change[i].client, r->change[i].event, r->change[i].time);
+		grants_change(gpu, r->change[i].client, r->change[i].event, r->change[i].time);
 	r->changes = 0;
 	if (r->fault && !r->flight)
 		queue_work(gpurt_updates, &r->aftermath);
