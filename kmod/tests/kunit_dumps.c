@@ -13,8 +13,7 @@ static struct sk_buff *request_make(struct kunit *test, u8 command)
 }
 
 /* Answers one part of a dump.  Whether a task that is to execute on this CPU executed meanwhile. */
-static bool lets_others_execute(struct kunit *test, u8 command,
-				int (*get)(struct sk_buff *skb, struct netlink_callback *cb))
+static bool lets_others_execute(struct kunit *test, u8 command)
 {
 	struct sk_buff *request = request_make(test, command), *answer = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
 	struct genl_dumpit_info info = { };
@@ -24,7 +23,7 @@ static bool lets_others_execute(struct kunit *test, u8 command,
 	KUNIT_ASSERT_NOT_NULL(test, answer);
 	set_tsk_need_resched(current);
 	set_preempt_need_resched();
-	KUNIT_EXPECT_GT(test, get(answer, &cb), 0);
+	KUNIT_EXPECT_GT(test, gpurt_nl_get(answer, &cb), 0);
 	waits = need_resched();
 	kfree_skb(request);
 	kfree_skb(answer);
@@ -36,8 +35,8 @@ static void a_dump_lets_others_execute(struct kunit *test)
 {
 	struct bench *b = bench_make(test, &atomic_driver);
 
-	KUNIT_EXPECT_TRUE(test, lets_others_execute(test, GPURT_CMD_GET_STATUS, gpurt_nl_get_status));
-	KUNIT_EXPECT_TRUE(test, lets_others_execute(test, GPURT_CMD_GET_CLIENTS, gpurt_nl_get_clients));
+	KUNIT_EXPECT_TRUE(test, lets_others_execute(test, GPURT_CMD_GET_STATUS));
+	KUNIT_EXPECT_TRUE(test, lets_others_execute(test, GPURT_CMD_GET_CLIENTS));
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);
 }
@@ -50,7 +49,7 @@ static int clients_part(struct kunit *test, struct netlink_callback *cb, unsigne
 
 	KUNIT_ASSERT_NOT_NULL(test, answer);
 	skb_reserve(answer, skb_tailroom(answer) - room);	/* memory comes in certain sizes, and is all used */
-	length = gpurt_nl_get_clients(answer, cb);
+	length = gpurt_nl_get(answer, cb);
 	kfree_skb(answer);
 	return length;
 }
