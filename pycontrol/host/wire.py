@@ -17,31 +17,28 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Packet
 from gpurt.types import CData
 from pycontrol.link.netlink import (
-    ATTRIBUTE,
-    GENERIC,
     HEADER,
-    NLM_F_ACK_TLVS,
     NLM_F_CAPPED,
     NLM_F_DUMP,
-    NLM_F_MULTI,
     NLM_F_REQUEST,
     NLMSG_DONE,
     NLMSG_ERROR,
-    NLMSGERR_ATTR_MSG,
     NUMBERS,
-    NUMERIC,
     PACKET,
     PREFIX,
     SOCKET_FAMILY,
     TYPES,
     Value,
-    attribute,
-    body_of,
-    headed,
 )
 
+GENERIC = struct.Struct("=BBH")
+ATTRIBUTE = struct.Struct("=HH")
+NUMERIC = {"u32": struct.Struct("=I"), "u64": struct.Struct("=Q")}
 #: Flags in an attribute's type (linux/netlink.h).
 NLA_F_NESTED, NLA_F_NET_BYTEORDER = 1 << 15, 1 << 14
+#: Flag of an NLMSG_ERROR with attributes, and the attribute that is its text (linux/netlink.h).
+NLM_F_ACK_TLVS, NLMSGERR_ATTR_MSG = 0x200, 1
+NLM_F_MULTI = 2
 
 NAMES = {number: name for name, number in NUMBERS.items() if name in TYPES}
 
@@ -196,14 +193,25 @@ def value(name: str, data: bytes) -> int | str:
 # The control plane: writing
 
 
+def attribute(name: str, content: Value) -> bytes:
+    """One attribute, padded."""
+    form = NUMERIC.get(TYPES[name])
+    raw = content.encode() + b"\0" if isinstance(content, str) else content
+    data = form.pack(content) if form else bytes(raw)
+    return ATTRIBUTE.pack(ATTRIBUTE.size + len(data), NUMBERS[name]) + data + bytes(-len(data) % 4)
+
+
 def packet(kind: int, flags: int, head: Head, body: bytes) -> bytes:
     """A packet with one netlink message."""
-    return PACKET.pack(Packet.NETLINK, 0, 0, 0) + headed(body, kind, flags, head.sequence, head.port)
+    made = HEADER.pack(HEADER.size + len(body), kind, flags, head.sequence, head.port)
+    return PACKET.pack(Packet.NETLINK, 0, 0, 0) + made + body
 
 
 def message(command: Command, content: Iterable[tuple[str, Value]], head: Head) -> bytes:
     """A packet with an answer or an event."""
-    return packet(head.kind, NLM_F_MULTI if head.dump else 0, head, body_of(command, content))
+    body = GENERIC.pack(command, lib.GPURT_GENL_VERSION, 0)
+    body += b"".join(attribute(name, what) for name, what in content)
+    return packet(head.kind, NLM_F_MULTI if head.dump else 0, head, body)
 
 
 def finish_answer(head: Head) -> bytes:
@@ -218,6 +226,7 @@ def refuse(head: Head, error: int, text: str) -> bytes:
     body = struct.pack("=i", -error) + HEADER.pack(HEADER.size, head.kind, 0, head.sequence, head.port)
     flags = NLM_F_CAPPED
     if text:
-        body += attribute(NLMSGERR_ATTR_MSG, text.encode() + b"\0")
+        data = text.encode() + b"\0"
+        body += ATTRIBUTE.pack(ATTRIBUTE.size + len(data), NLMSGERR_ATTR_MSG) + data + bytes(-len(data) % 4)
         flags |= NLM_F_ACK_TLVS
     return packet(NLMSG_ERROR, flags, head, body)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from pycontrol.link.formats import formats
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = [ROOT / "pycontrol", ROOT / "analysis", ROOT / "userlib/gpurt"]
 
@@ -31,6 +33,8 @@ def sources() -> Iterator[Path]:
         file = getattr(module, "__file__", None)
         if isinstance(file, str):
             yield Path(file)
+    formats_folder = Path(formats.__file__).parent  # its modules are not in sys.modules
+    yield from (*formats_folder.glob("*.py"), *formats_folder.parent.glob("*.py"))
     for package in PACKAGES:
         compileall.compile_dir(package, quiet=2)
         yield from package.rglob("*.py")

@@ -19,10 +19,10 @@ from gpurt.enums import Command, Packet
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from pycontrol import cli
 from pycontrol.host import wire
+from pycontrol.host.wire import GENERIC
 from pycontrol.link.control import Control
 from pycontrol.link.control import connect as control
 from pycontrol.link.netlink import (
-    GENERIC,
     HEADER,
     MAX_DUMPS,
     NLM_F_DUMP_INTR,

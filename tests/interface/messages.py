@@ -8,9 +8,8 @@ from pathlib import Path
 from links import PATIENCE, transport_of
 
 from gpurt.enums import Command
+from pycontrol.host.wire import ATTRIBUTE, GENERIC, attribute
 from pycontrol.link.netlink import (
-    ATTRIBUTE,
-    GENERIC,
     HEADER,
     NLM_F_DUMP,
     NLM_F_REQUEST,
@@ -18,10 +17,8 @@ from pycontrol.link.netlink import (
     NLMSG_ERROR,
     NUMBERS,
     Value,
-    attribute,
     done_verdict,
     error_verdict,
-    payload,
     split,
 )
 from pycontrol.readable import readable
@@ -33,7 +30,7 @@ SEQUENCE = 4711
 
 def attributes(**content: Value) -> bytes:
     """Well-formed attributes."""
-    return b"".join(attribute(NUMBERS[name], payload(name, what)) for name, what in content.items())
+    return b"".join(attribute(name, what) for name, what in content.items())
 
 
 def raw_attribute(kind: int | str, data: bytes, length: int | None = None) -> bytes:

@@ -20,10 +20,10 @@ from messages import SEQUENCE
 from gpurt._gpurt import lib
 from gpurt.enums import Command
 from gpurt.errors import RefusedError
+from pycontrol.host.wire import GENERIC
 from pycontrol.link.control import Control, RuleInfo
 from pycontrol.link.control import connect as control
 from pycontrol.link.netlink import (
-    GENERIC,
     HEADER,
     NLM_F_DUMP,
     NLM_F_DUMP_INTR,

@@ -87,7 +87,7 @@ def test_man_pages_are_those_of_the_commands(tmp_path: Path) -> None:
 
 def test_help_and_version_are_quick_to_import() -> None:
     """The list of all commands imports none of them."""
-    slow = ("matplotlib", "numpy", "analysis", "pycontrol.link", "prometheus_client", "jinja2")
+    slow = ("matplotlib", "numpy", "pyroute2", "analysis", "pycontrol.link", "prometheus_client", "jinja2")
     code = (
         "import sys; from pycontrol.cli import cli; cli(['--help'], standalone_mode=False); "
         f"print(*[name for name in {slow} if name in sys.modules], file=sys.stderr)"
