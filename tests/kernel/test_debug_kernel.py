@@ -54,6 +54,12 @@ PROCESSES = 64 if LONG else 4
 #: How many clients of killed.c die in a segment; three of four are killed.
 VICTIMS = 13_400 if LONG else 50
 KILLED = re.compile(r"^killed: (\d+) victims, (\d+) of them killed", re.MULTILINE)
+#: Module parameters with which a user attacks the module beside a real-time client, and for how long.
+ATTACKED = ("", "vgpu_sleeps=1 agent_gpus=1 agent_bound_ms=5", "policy=5 normal=49") if LONG else ("",)
+SECONDS = 20 if LONG else 1
+SERVED = re.compile(r"^served (\d+)$", re.MULTILINE)
+#: A success that no attack may ever have counts as so many.
+BREACH = 1 << 63
 COUNTS = re.compile(r"^(\w+) (\d+) (\d+)$", re.MULTILINE)
 ALL_WENT_WELL = 7
 #: What the output of these parts says when they did their work.
@@ -114,6 +120,12 @@ PARTS = {
     "killed in groups": loaded(f"$GPURT_OUT/killed {VICTIMS} 2 grouped", options="vgpus=2"),
     "copies": loaded(f"$GPURT_OUT/copies {VICTIMS}"),
     "failslab": loaded("$GPURT_OUT/failslab"),
+    **{
+        f"attacked {options}".strip(): loaded(
+            f"python3 tests/kernel/guest/attack.py $GPURT_OUT {SECONDS}", options=options
+        )
+        for options in ATTACKED
+    },
     "patched driver": [
         *(UNLOADED, "insmod $GPURT_OUT/fake_driver.ko", ALONE, MISHAPS),
         *(f"$GPURT_OUT/hammer {PATCHED} 5 {PROCESSES}", "kill $first $second; wait $first $second || true"),
@@ -158,6 +170,14 @@ def done_in(part: str, output: str) -> str:
         assert killed, output
         assert int(killed[1]) == VICTIMS
         return f"{killed[2]} clients killed in a segment"
+    if part.startswith("attacked"):
+        served = SERVED.search(output)
+        assert served, output
+        assert int(served[1]) > 0, output
+        attacks = {name: (int(tried), int(good)) for name, tried, good in COUNTS.findall(output)}
+        assert all(0 < good < BREACH for _, good in attacks.values()), attacks
+        tries = sum(tried for tried, _ in attacks.values())
+        return f"{tries} attacks of {len(attacks)} kinds, a client served {served[1]} times"
     if part in SAYS:
         assert SAYS[part] in output
         return SAYS[part]
@@ -181,7 +201,7 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     assert kernel.returncode == 0, kernel.stderr
     module = run_script("kmod-build", kernel.stdout.strip())
     assert module.returncode == 0, module.stderr
-    names = ("debug/hammer", "debug/failslab", "guest/killed", "guest/copies")
+    names = ("debug/hammer", "debug/failslab", "guest/killed", "guest/copies", "guest/attacker", "guest/victim")
     programs = [static_program(HERE / f"{name}.c") for name in names]
     ours = Path(module.stdout.strip()).parent.glob("*.ko")
     modules = [*ours, helper_module(HERE / "debug/planted", "debug"), fake_driver("debug")]

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An unprivileged user attacks the module while real-time tasks work: attacker.c against victim.c, in one boot."""
+"""An unprivileged user attacks the module while real-time tasks work: attacker.c against victim.c, in one boot.
+
+    python attack.py PROGRAMS SECONDS
+
+attacks the module that is loaded, by every means, and prints a line for each: how often it was tried, and got what it
+tried.  The last line is how often the victim was served.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -88,3 +95,9 @@ def attack(programs: Path, how: str, seconds: float, *attacks: str) -> Seen:
             rows = [line.split() for line in attacker.communicate()[0].splitlines()]
         assert attacker.returncode == 0
     return Seen(seen, {name: (int(done), int(good)) for name, done, good in rows}, charged)
+
+
+if __name__ == "__main__":
+    whole = attack(Path(sys.argv[1]), "device", float(sys.argv[2]))
+    print(*(f"{name} {tried} {good}" for name, (tried, good) in whole.attacks.items()), sep="\n")
+    print("served", whole.victim["served"])
