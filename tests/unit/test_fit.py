@@ -136,6 +136,14 @@ def test_clients_of_partitions_have_a_gpu_each() -> None:
         assert codes(file, replace(host, clients=clients, homes=homes)).keys() == {"partitions"}
 
 
+@pytest.mark.parametrize(("home", "objected"), [(None, True), ("a 4 cu_mask=0xf", False), ("a 4", True)])
+def test_a_program_that_nobody_confined_is_not_taken_to_be_confined(home: str | None, objected: bool) -> None:
+    """Masks confine what `gpurt run` started in them; a GPU cannot tell which mask a process has."""
+    file = FILES["partitions"].text.replace('name = "a"\ncompute_units = 4', 'name = "a"\ncu_mask = "0xf"')
+    host = under("segment", count=2, names={4711: ("camera",)}, clients=[CLIENT], homes={4711: home} if home else {})
+    assert ("partitions" in codes(parse(Path("set.toml"), file), host)) == objected
+
+
 @pytest.mark.parametrize("beside", [False, True], ids=["the only one", "beside best effort in another"])
 def test_the_partition_of_the_only_real_time_task_is_compared_too(beside: bool) -> None:
     """Its GPU work takes 26 ms on its 4 units, and 101 on one; another partition slows it down."""

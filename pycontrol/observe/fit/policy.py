@@ -10,6 +10,7 @@ from analysis.model import POLICIES, Partition, Task, Taskset
 from analysis.rta.kernel_thread import POLL
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import beyond_normal
+from analysis.taskset.mechanisms import way_of
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Notice, Policy, Tier
 from gpurt.text import visible
@@ -236,7 +237,10 @@ def _placed(file: TasksetFile, host: Host) -> Iterator[Objection]:
         elif part.policy and part.policy != policies.get(one.gpu, part.policy):
             text = f"partition {part.name} is for policy {part.policy}, its GPU {one.gpu} runs {policies[one.gpu]}"
             yield Objection(Code.POLICY, text, f"`gpurt set policy {part.policy} --gpu {one.gpu}` changes that")
-        if started not in (None, place_of(part)):
+        if started is None and way_of(part):
+            text = f"nothing says that {process} was started in partition {place_of(part)}, which the file has it in"
+            yield Objection(Code.PARTITIONS, text, "start it by `gpurt run`")
+        elif started not in (None, place_of(part)):
             text = f"{process} was started in partition {visible(started or '')}, the file has it in {place_of(part)}"
             yield Objection(Code.PARTITIONS, text)
 
