@@ -26,7 +26,6 @@ PAIRS = {
     "gpurt_form": (enums.Form, "GPURT_FORM_"),
     "gpurt_cause": (enums.Cause, "GPURT_CAUSE_"),
     "gpurt_event": (enums.EventKind, "GPURT_EVENT_"),
-    "gpurt_engine": (enums.Engine, "GPURT_ENGINE_"),
     "gpurt_cmd": (enums.Command, "GPURT_CMD_"),
     "gpurt_caps": (enums.Cap, "GPURT_CAP_"),
     "gpurt_packet_type": (enums.Packet, "GPURT_PACKET_"),

@@ -23,7 +23,6 @@ from gpurt.errors import DeviceError, RefusedError
 from pycontrol import cli
 from pycontrol.link import nvs
 from pycontrol.link.nvs import Domain, Nvs, domains_of
-from pycontrol.measure import board
 
 OWN = {model.DEFAULT: 100_000_000}
 WANTED = {"a": 5_000_000, "b": 2_500_000}
@@ -263,13 +262,3 @@ def test_a_board_without_the_node(driver: Driver, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(nvs, "NVSCHED_NODE", "/nowhere/nvsched")
     with pytest.raises(DeviceError, match="/nowhere/nvsched: No such file or directory; is this a Tegra whose driver"):
         Nvs()
-
-
-def test_what_a_board_has(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board, "Nvs", lambda: Nvs(driver.call))
-    with Nvs(driver.call) as node, domains_of(node, {"x": 5_000_000}):
-        found = board._domains()
-    assert found.status.value == "ok"
-    assert found.text.endswith("has (default) with turns of 100 ms, x with turns of 5 ms")
-    driver.fails = lambda step: errno.ENOSYS
-    assert board._domains().status.value == "fail"
