@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import jsonschema
@@ -206,19 +205,6 @@ def test_init_writes_a_thread_for_a_process_of_ros2(tmp_path: Path) -> None:
     (callback,) = load(path).taskset.tasks
     assert (callback.thread, callback.cpu, callback.priority) == (Thread("node", Order.ROS2), 1, 9)
     assert load(path).launch[callback.name].command == ("node", "--x")
-
-
-def test_init_writes_one_process_for_its_threads(tmp_path: Path) -> None:
-    """Each thread is a task, and one of them has the program's command."""
-    text = text_of([Process(7, "server", ("server",), (9,), (1,), beside=("detect", "llm"))], "segment", [])
-    text = text.replace('waiting = "?"', 'waiting = "suspend"').replace('"?"', '"1ms"')
-    path = tmp_path / "a.toml"
-    path.write_text(re.sub("cpus = .*", "cpus = 2", text))
-    file = load(path)
-    assert {name: [t.name for t in tasks] for name, tasks in file.taskset.processes.items()} == {
-        "server": ["detect", "llm"]
-    }
-    assert [file.launch[task.name].command for task in file.taskset] == [("server",), None]
 
 
 def test_run_starts_one_program_for_all_tasks_of_a_thread(tmp_path: Path) -> None:
