@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from sm_build import EXAMPLE, HERE, INCLUDE, amdgcn, compiler, ptx, run
-
-from pycontrol import cli
 
 KERNEL = HERE / "kernel.cu"
 
@@ -69,21 +66,3 @@ def test_nvcc_builds_the_kernel_and_the_example(tmp_path: Path, arch: str) -> No
     check_ptx((tmp_path / "kernel.ptx").read_text())
     done = run(nvcc, *strict, "-c", EXAMPLE, "-o", tmp_path / "example.o")
     assert not done.returncode, done.stderr
-
-
-def test_what_nvcc_makes_is_told_apart(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Kernels that work where any block of any SM does are a NO, whatever nvcc has made of them."""
-    code, used = tmp_path / "strays.ptx", tmp_path / "strays.txt"
-    done = run(compiler("nvcc"), "-arch=sm_75", f"-I{INCLUDE}", "-ptx", HERE / "strays.cu", "-o", code)
-    assert not done.returncode, done.stderr
-    used.write_text(run(compiler("ptxas"), "-v", "-arch=sm_75", code, "-o", tmp_path / "strays.cubin").stderr)
-    capfd.readouterr()
-    assert cli.run(["measure", "code", str(code), str(used), "--json"]) == 1
-    said = {one["name"]: one["why"] or "" for one in json.loads(capfd.readouterr().out)["kernels"]}
-    assert {name: why.partition(",")[0] for name, why in said.items()} == {
-        "keeps_tile": "", "keeps_loop": "",
-        "strays_twice": "reads the SM's number more than once on some path",
-        "strays_beside": "stores into memory before gpurt_sm_run() or beside it",
-        "strays_before": "stores into memory before gpurt_sm_run() or beside it",
-        "strays_after": "stores into memory after gpurt_sm_run()",
-    }  # fmt: skip
