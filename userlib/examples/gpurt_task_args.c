@@ -222,7 +222,7 @@ static const struct rule {
 	{ "help", HELP, 0, 0, 0, print_usage },
 #undef FIELD
 };
-#define RULES (sizeof(rules) / sizeof(rules[0]))
+#define RULE_COUNT (sizeof(rules) / sizeof(rules[0]))
 #define FIRST_CODE 256		/* of getopt_long(), whose other codes are characters */
 
 static void parse_option(struct task_args *args, const struct rule *rule, const char *text)
@@ -258,11 +258,11 @@ static void parse_option(struct task_args *args, const struct rule *rule, const 
 /* Reads options up to --also or --exec, or the last one.  Returns which of these it was; FLAG: the last one. */
 static enum kind parse_options(struct task_args *args, int argc, char **argv)
 {
-	struct option options[RULES + 1] = { { NULL, 0, NULL, 0 } };
+	struct option options[RULE_COUNT + 1] = { { NULL, 0, NULL, 0 } };
 	const struct rule *rule;
 	int code, i;
 
-	for (i = 0; i < (int)RULES; i++)
+	for (i = 0; i < (int)RULE_COUNT; i++)
 		options[i] = (struct option){ rules[i].name, rules[i].kind < FLAG, NULL, FIRST_CODE + i };
 	optind = 0;
 	while ((code = getopt_long(argc, argv, "+", options, NULL)) != -1) {
