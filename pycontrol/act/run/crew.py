@@ -26,8 +26,8 @@ from pycontrol.observe.trace.task_report import TaskReport
 from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
 
 CGROUPS = Path("/sys/fs/cgroup")
-#: How long tasks may take to get ready, and to end after SIGTERM, seconds.
-READY_TIMEOUT = 30.0
+#: How long the next task may take to get ready, and all to end after SIGTERM, seconds.
+READY_TIMEOUT = 120.0
 CREW_STOP_S = 2.0
 #: Time between the moment when all tasks are ready and their common start, ns.
 START_LEAD_NS = 100_000_000

@@ -17,8 +17,9 @@ from pycontrol.act.run import task_program
 from pycontrol.ending import later
 from pycontrol.readable import readable
 
-#: How long the emulator may take to start, and to end, seconds.
-START_TIMEOUT = 20.0
+#: How long the emulator may take to start, and to end, seconds.  One that dies is told of at once; a machine that is
+#: emulated itself, and has other work, took 25.
+START_TIMEOUT = 120.0
 EMULATOR_STOP_S = 3.0
 
 
