@@ -313,7 +313,7 @@ class Host:
                 stat = procs.stat(client.peer.pid) if client.core.tsgs else None
             except procs.Unreadable:
                 continue  # it stays what it was
-            own = stat.priority if stat else 0
+            own = stat.priority if stat else client.core.own  # nothing new is known
             runnable = stat is not None and stat.runnable
             if runnable != bool(client.core.runnable) or own != client.core.own:
                 changed.append((runnable, client, own))

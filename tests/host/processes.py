@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from links import PATIENCE, eventually
 
 from analysis.traces.trace import Kind, load_trace
 from pycontrol.machine import procs
+from pycontrol.machine.placement import fifo_permitted
 from pycontrol.readable import readable
 
 #: Starts a host with options and returns its socket.
@@ -53,6 +55,19 @@ def host_at(path: Path) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(PATIENCE)
+
+
+@contextmanager
+def at_priority(priority: int) -> Iterator[None]:
+    """This thread has that SCHED_FIFO priority until the context is left; without the right to it the test is skipped.
+    """
+    if not fifo_permitted(priority):
+        pytest.skip("SCHED_FIFO is not permitted")
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def alive(pid: int) -> bool:

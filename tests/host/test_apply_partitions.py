@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from links import SocketClient
-from processes import StartHost
+from processes import StartHost, at_priority
 
 from pycontrol import cli
 
@@ -53,8 +53,9 @@ def test_each_partition_needs_a_gpu_of_the_host(
 ) -> None:
     one, two, file = start_host(), start_host("--gpus=2"), written(tmp_path)
     with SocketClient(one) as client, SocketClient(two) as other:
-        client.begin()
-        other.begin()
+        with at_priority(9):
+            client.begin()
+            other.begin()
         assert cli.run(["--device", str(one), "apply", file]) == 1
         assert "in 2 partitions, each for a GPU of its own, and the host orders 1 GPU" in capsys.readouterr().out
         assert cli.run(["--device", str(two), "apply", file, "--ignore-missing", "--json"]) == 0

@@ -18,6 +18,9 @@ from gpurt.errors import RefusedError
 from pycontrol import cli
 from pycontrol.link import applied
 from pycontrol.link.control import connect
+from pycontrol.machine.placement import fifo_permitted
+
+pytestmark = pytest.mark.skipif(not fifo_permitted(20), reason="SCHED_FIFO is not permitted")
 
 #: A member that tells when it has had the GPU, and lives until its stdin ends.
 MEMBER = """
@@ -25,9 +28,9 @@ import os
 import sys
 from gpurt import Client
 with Client(sys.argv[1]) as client:
-    if sys.argv[4:]:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
-    if "".join(sys.argv[3:4]):
+    priority = {"plan": 20, "left": 10, "right": 9}[sys.argv[2]]
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    if sys.argv[3:]:
         client.join(sys.argv[3], raise_all=sys.argv[4:] == ["all"])
     client.begin(5)
     client.end()
@@ -162,7 +165,7 @@ def test_a_hold_is_applied_where_each_thread_has_joined_so_by_itself(
         'priority = 9\nsegments = [{ cpu = "3ms" }]',
         f'priority = 9\ncommand = {json.dumps(given.command("right"))}\nsegments = [{{ cpu = "3ms" }}]',
     )  # fmt: skip
-    names, alone = ("plan", "left", "right"), given.command("plan", "", "fifo")
+    names, alone = ("plan", "left", "right"), given.command("plan")
     given.file.write_text(held.replace(json.dumps(given.command("plan")), json.dumps(alone)), encoding="utf-8")
     with given.members(alone):
         before = given.clients()

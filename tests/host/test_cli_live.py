@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 import pytest
 from links import PATIENCE, SocketClient, eventually
-from processes import EMULATE, StartHost, has, started
+from processes import EMULATE, StartHost, at_priority, has, started
 
 from analysis.traces.trace import Kind, load_trace
 from gpurt._gpurt import lib
@@ -502,7 +502,8 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
     path.write_text(patient(taskset_of(("mine", f'command = ["{name}"]'))))
     assert gpurt("apply", str(path))[0] == 1  # no such process is a client
     with SocketClient(host) as client:
-        client.begin()
+        with at_priority(21):
+            client.begin()
         code, out, _ = gpurt("apply", str(path), "--json")
         assert (code, json.loads(out)["tasks"]["mine"]) == (0, {"gpu_priority": 21, "pids": [ME], "group": None})
         assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 21
@@ -556,7 +557,8 @@ def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
     mine = json.dumps(procs.command_line_of(ME))
     other = f'command = ["/usr/bin/{comm}", "other.py"]'
     with SocketClient(host) as client:
-        client.begin()
+        with at_priority(21):
+            client.begin()
         path.write_text(patient(taskset_of(("a", f"command = {mine}"), ("b", f"{other}\ngpu_priority = 7"))))
         code, out, _ = gpurt("apply", str(path), "--json")
         assert {name: one["pids"] for name, one in json.loads(out)["tasks"].items()} == {"a": [ME], "b": []}
@@ -576,9 +578,17 @@ def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_pa
     with SocketClient(host) as client:
         client.begin(priority=5)
         path.write_text(patient(taskset_of(("mine", f'command = ["{comm}"]'))))
-        told = json.loads(gpurt("apply", str(path), "--json")[1])
-        assert told["notes"] == [f"{process} executes at priority 0, the file says 21 for mine"]
-        assert told["schedulable"]
+        code, out, _ = gpurt("apply", str(path), "--json")
+        told = json.loads(out)
+        assert (code, told["applied"], told["schedulable"]) == (1, False, False)
+        why = f"{process} executes at priority 0, the file says 21 for mine; gpurt run starts it so"
+        assert told["why"].startswith(why)
+        assert [(one["code"], one["defeats"]) for one in told["objections"]] == [("cpu-priority", ["bounds"])]
+        client.end()
+        with at_priority(21):
+            client.begin(priority=5)
+        code, out, _ = gpurt("apply", str(path), "--json")
+        assert (code, json.loads(out)["schedulable"], json.loads(out)["objections"]) == (0, True, [])
         assert gpurt("set", "rule", "exempt", "--pid", str(ME))[0] == 0
         assert f"not applied: {process} is exempt" in gpurt("apply", str(path))[1]
         assert gpurt("set", "rule", "exempt", "--pid", str(ME), "--off")[0] == 0
@@ -766,7 +776,8 @@ def test_a_file_for_another_policy_than_the_host_s_is_told_apart(gpurt: Gpurt, h
     )
     text = patient(text)
     with SocketClient(host) as client:
-        client.begin(priority=5)
+        with at_priority(21):
+            client.begin(priority=5)
         for policy in ("boosted", "lock-priority"):
             cure = f"`gpurt set policy {policy}`"
             path.write_text(text.replace("segment", policy, 1))

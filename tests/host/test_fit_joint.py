@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from links import PATIENCE, SocketClient
-from processes import EMULATE, StartHost
+from processes import EMULATE, StartHost, at_priority
 from served import Served
 
 from pycontrol import cli
@@ -115,7 +115,8 @@ def test_a_recording_of_any_host_keeps_what_the_host_was(
         assert recording.stderr
         recording.stderr.readline()  # it has subscribed
         with SocketClient(host) as client:
-            client.begin(priority=priority)
+            with at_priority(9):
+                client.begin(priority=priority)
             assert not command or cli.run(["--device", str(host), *command]) == 0
             recording.send_signal(signal.SIGINT)
             assert recording.wait(PATIENCE) == 0

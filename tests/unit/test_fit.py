@@ -94,7 +94,7 @@ def test_what_the_issue_found() -> None:
         ("unprivileged boosted", "fifo", "run"), ("a client exempt", "exempt", "bounds"),
         ("a client barred", "barred", "bounds"), ("a client demoted", "demoted", "bounds"),
         ("a client in another form", "form", "bounds"), ("a client of another GPU priority", "gpu-priority", "bounds"),
-        ("a client of another CPU priority", "cpu-priority", ""), ("a stranger", "stranger", "bounds"),
+        ("a client of another CPU priority", "cpu-priority", "bounds"), ("a stranger", "stranger", "bounds"),
         ("two tasks in one", "ambiguous", "bounds"),
     ],
 )  # fmt: skip
@@ -202,6 +202,30 @@ def test_a_cpu_priority_that_no_call_has_stated_is_not_judged(known: dict[str, A
     client = replace(replace(CLIENT, segments=0, own_priority=0), **known)
     found = codes(PARSED["segment suspend"], under("segment", clients=[client], names={4711: ("camera",)}))
     assert ("cpu-priority" in found) == ("segments" not in known)
+
+
+@pytest.mark.parametrize(
+    ("priorities", "has", "objected"),
+    [
+        ((20, None), 20, False), ((20, None), 0, True), ((0, None), 0, False), ((0, None), 5, True),
+        ((20, 10), 20, False), ((20, 10), 10, False), ((20, 10), 7, True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("gpu", [True, False], ids=["the other uses the GPU", "the other does not"])
+def test_the_cpu_priority_is_that_of_a_thread_that_uses_the_gpu(
+    priorities: tuple[int, int | None], has: int, objected: bool, gpu: bool
+) -> None:
+    """Of each task, best effort or not; in a process of two threads that use the GPU, of either."""
+    mine, mate = priorities
+    own = text("segment", task='process = "node"' if mate else "", priority=mine)
+    if mate and not gpu:
+        first, name, last = own.partition('name = "lidar"')
+        own = first + name + last.replace(', { misc = "10us", gpu = "200us" }', "")
+        objected = has != mine
+    client = replace(CLIENT, own_priority=has, priority=mine)
+    host = under("segment", clients=[client], names={4711: ("camera",)})
+    found = codes(parse(Path("set.toml"), own), host)
+    assert found == ({"cpu-priority": (Defeats.BOUNDS,)} if objected else {})
 
 
 #: Clients of the file with workers, by name: pid, group and user.

@@ -128,7 +128,20 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     if begun and not one.demoted and task.uses_gpu and one.priority not in right and ordered:
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
-    stated = begun or one.copies > 0 or one.own_priority > 0  # a host knows it from the first call that states it
-    if stated and task.priority != one.own_priority:
+    # The host knows it from the first call that states it, of the thread that made the last one.
+    stated = begun or one.copies > 0 or one.own_priority > 0
+    if stated and one.own_priority not in _cpu_priorities(file, task):
         text = f"{who} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
-        yield Objection(Code.CPU_PRIORITY, text, "", ())
+        chrt = f"chrt -f -p {task.priority}" if task.priority else "chrt -o -p 0"
+        after = f"{chrt} THREAD, of the thread with its GPU work, counts from its next segment"
+        yield Objection(Code.CPU_PRIORITY, text, f"gpurt run starts it so; else {after}")
+
+
+def _cpu_priorities(file: TasksetFile, task: Task) -> frozenset[int]:
+    """The file's CPU priorities of the threads of a task's process that use the GPU; if none does, of the task.
+
+    A client has the priority of whichever thread made the last call.  That of a thread of the process without GPU work
+    is not among them: a GPU segment that executes at it may take longer than its bound.
+    """
+    using = frozenset(other.priority for other in file.taskset.beside(task) if other.uses_gpu)
+    return using or frozenset((task.priority,))

@@ -307,6 +307,8 @@ def _placement(evidence: Evidence) -> Assumption:
     assumed = "Each task stays on its CPU, at its SCHED_FIFO priority."
     if lacking := evidence.objected(Code.CPUS):
         return Assumption(assumed, Support.REFUTED, f"{lacking}: make the report there, or give --elsewhere")
+    if other := evidence.objected(Code.CPU_PRIORITY):
+        return Assumption(assumed, Support.REFUTED, other)
     seen = [name for name, trace in evidence.traces if runs.placed_by_run(trace)]
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"gpurt run started them so in {', '.join(seen)}")
