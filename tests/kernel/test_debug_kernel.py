@@ -54,8 +54,8 @@ PROCESSES = 64 if LONG else 4
 #: How many clients of killed.c die in a segment; three of four are killed.
 VICTIMS = 13_400 if LONG else 50
 KILLED = re.compile(r"^killed: (\d+) victims, (\d+) of them killed", re.MULTILINE)
-#: Module parameters with which a user attacks the module beside a real-time client, s long.  The long round only: such a
-#: kernel executes the attacker's hundreds of threads for minutes.
+#: Module parameters with which a user attacks the module beside a real-time client, and for how long.  The long round
+#: only: this kernel executes the attacker's hundreds of threads for minutes.
 ATTACKED = ("", "vgpu_sleeps=1 agent_gpus=1 agent_bound_ms=5", "policy=5 normal=49") if LONG else ()
 SECONDS = 1
 SERVED = re.compile(r"^served (\d+)$", re.MULTILINE)
