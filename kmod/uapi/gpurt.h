@@ -865,7 +865,7 @@ enum gpurt_cmd {
 	A(GPU, U32, sizeof(__u32), "") \
 	A(POLICY, U32, sizeof(__u32), "enum gpurt_policy") \
 	A(NOTICE, U32, sizeof(__u32), "enum gpurt_notice: how policy `job` notices that a task's state changed") \
-	A(POLL_NS, U64, sizeof(__u64), "polling period of policy `job`") \
+	A(POLL_NS, U64, sizeof(__u64), "polling period of policy `job`, as the host holds it") \
 	A(PID, U32, sizeof(__u32), "of a process") \
 	A(COMM, STRING, GPURT_COMM_LEN, "name of a process") \
 	A(CGROUP, STRING, GPURT_CGROUP_LEN, "path of a cgroup") \

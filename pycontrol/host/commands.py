@@ -180,7 +180,7 @@ class Commands:
         for gpu in gpus:
             runner, facts = gpu.runner.voice if gpu.runner else None, gpu.facts()
             yield [
-                ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
+                ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.held_poll_ns),
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver),
                 *([("DEVICE", facts.device)] if facts.device else []), ("NORMAL_PRIORITIES", gpu.band.normal),
                 ("BARRED_COUNT", gpu.barred), ("CLIENT_COUNT", len(gpu.clients)), ("TSGS", gpu.tsgs),
@@ -324,6 +324,7 @@ class Commands:
             raise Refusal(errno.EINVAL, f"a polling period of {poll_ns} ns is not within 0.1 ms to 10 s")
         for gpu in self.chosen(request):
             gpu.notice, gpu.poll_ns = notice, poll_ns
+            gpu.held_poll_ns = poll_ns
         for gpu in self.chosen(request):
             yield step(gpu, None, lib.gpurt_set_policy, policy)
 

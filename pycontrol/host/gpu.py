@@ -215,6 +215,7 @@ class Gpu(ABC):
         self.runner: Owner | None = None  # who has the GPU alone, once that is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
+        self.held_poll_ns = self.poll_ns  # longer where looks take too much of the host's CPU
         self.in_flight: Update | None = None
         self._by_core: dict[CData, GpuClient] = {}  # pointers to the same object are equal
         self._seats: dict[CData, Seat] = {}  # of groups, by their entries

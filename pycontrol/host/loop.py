@@ -53,6 +53,8 @@ AT_ONCE, PIECE = 16, 8
 MORE = 5
 #: For how long the host does not accept connections when it has no descriptor.
 FULL_NS = 100_000_000
+#: Policy `job`: looks begin at least this many times the CPU time of one apart; over so many that is averaged.
+REST, LOOKS = 2, 16
 JOB = lib.GPURT_POLICY_JOB
 COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
 #: Events that the journal is told of, in words, and what follows if a budget demotes.
@@ -106,6 +108,7 @@ class Host:
         self.ids = itertools.count(1)  # of connections and of clients
         self.deadlines = Deadlines()
         self._next_poll = 0
+        self._look_ns = 0  # CPU time of a look, on average
         self._doomed: list[Connection] = []
         self._of: dict[GpuClient, Connection] = {}
         self.users = Accounts(limits)
@@ -281,10 +284,7 @@ class Host:
         self.deadlines.expire(now)
         jobs = [gpu for gpu in self.gpus if gpu.sched.policy == JOB]
         if jobs and now >= self._next_poll:
-            for gpu in jobs:
-                self._poll(gpu, max(1, READS // len(jobs)))
-            period = min(gpu.poll_ns for gpu in jobs)
-            self._next_poll = max(self._next_poll + period, now)
+            self._look(jobs, now)
 
     def _catch_up(self, now: int) -> None:
         """Lets everything up to `now` happen on the GPUs."""
@@ -297,6 +297,25 @@ class Host:
                 break  # each look reads files of /proc
         if self.space and self.space.times() <= now:
             self.space.advance(now)
+
+    def _look(self, jobs: list[Gpu], now: int) -> None:
+        """Policy `job`: a look at these GPUs' clients, and when the next one is due.
+
+        A host that looked all the time would keep its CPU from those that it looks at: it rests as long as a look took.
+        """
+        before = time.thread_time_ns()
+        for gpu in jobs:
+            self._poll(gpu, max(1, READS // len(jobs)))
+        took = time.thread_time_ns() - before
+        self._look_ns += (took - self._look_ns) // LOOKS if self._look_ns else took
+        period = min(gpu.poll_ns for gpu in jobs)
+        self._next_poll = max(self._next_poll + period, now + REST * took)
+        least = REST * self._look_ns
+        for gpu in jobs:
+            gpu.held_poll_ns = max(gpu.poll_ns, least)
+        if least > period:
+            text = "policy job: looks at clients take too long for the polling period; `gpurt status` has what is held"
+            self.journal.note(text, HOST)
 
     def _poll(self, gpu: Gpu, others: int) -> None:
         """Policy `job`: looks at the states of clients with TSGs; starts before ends.
