@@ -90,7 +90,8 @@ static bool is_over(const struct gpurt_client *client)
 		return true;
 	if (!gpurt_boost_is(client, GPURT_BOOST_MAY) || !READ_ONCE(client->core.depth))
 		return true;
-	return gpurt_boost_form_now(client) == GPURT_FORM_SELF && !READ_ONCE(b->level);
+	/* A client takes its seat, and so may change its form, before its level follows. */
+	return !smp_load_acquire(&b->level) && gpurt_boost_form_now(client) == GPURT_FORM_SELF;
 }
 
 /* Called with the lock held.  The level that the thread needs now. */

@@ -55,6 +55,8 @@ void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u6
 	struct list_head *node;
 	u32 level;
 
+	if (c->moving)
+		return;
 	if (c->group && c->group->group->all) {
 		refresh_all(s, c, now);
 		return;

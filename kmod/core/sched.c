@@ -207,7 +207,7 @@ static void move_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 old
  */
 static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
-	bool segment = c->depth > 0 && !c->demoted;
+	bool segment = c->depth > 0 && !c->demoted && !c->moving;
 	u8 old = c->level, new = level_of(c);
 	bool was = queued(c);
 
@@ -943,7 +943,6 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth
 	if (g->group->open == 1 && level > g->group->level)
 		g->group->level = level;
 	g->core.depth++;
-	c->depth = depth;
 	enter(s, c, now);
 	g->group->open += depth - 1;
 	g->core.depth += depth - 1;
@@ -952,7 +951,7 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth
 /* The client becomes a member, as it is.  Nothing forbids it. */
 static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
-	bool runnable = c->runnable, had = has_job(c), self = c->boost.self, granted = c->granted, owner, on;
+	bool runnable = c->runnable, had = has_job(c), granted = c->granted, owner, on;
 	struct gpurt_sched_client *e = &g->core, *old;
 	struct gpurt_sched *s = g->sched;
 	u32 depth = c->depth;
@@ -962,7 +961,8 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	on = gpurt_on_runlist(s, c);
 	owner = s->runner == c;
 	level = c->level;
-	c->depth = 0;
+	/* Its segments stay open meanwhile: a thread that looks then must not take them for ended. */
+	c->moving = true;
 	c->hint = 0;
 	c->demoted = GPURT_NOT_DEMOTED;
 	c->runnable = false;
@@ -984,8 +984,8 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 		each(s, e, gained_if_not_exempt, now);
 	c->runnable = runnable;
 	rejob(s, c, false, now);
+	c->moving = false;
 	if (depth) {
-		c->boost.self = self;
 		bring(s, c, depth, level, now);
 		c->granted = granted;
 	}

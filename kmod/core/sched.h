@@ -45,7 +45,8 @@ enum gpurt_demoted {
 struct gpurt_sched_client {
 	struct gpurt_sched_client *entry;	/* stands in the queues for it: itself, or its group's on this GPU */
 	struct gpurt_group_gpu *group;	/* of the entry of a group; NULL: it is a client */
-	u32 depth;			/* open segments, nested ones counted */
+	u32 depth;			/* open segments, nested ones counted; hosts read it at any time */
+	bool moving;			/* out of the queues, because it is becoming a member */
 	u32 tsgs;
 	u8 own;				/* 0..99, the task's own priority */
 	u8 hint;			/* 1..99 asked for by this segment; 0: none */

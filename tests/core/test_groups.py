@@ -454,6 +454,26 @@ def test_boosted_raises_the_members_that_are_inside_while_the_group_owns() -> No
     assert machine.raised[b] == 0  # from the start of the update that takes the GPU away
 
 
+def test_who_is_moved_in_the_middle_of_a_segment_is_never_seen_outside_of_it() -> None:
+    """A thread of a host looks at any time: it would take a segment for ended, and lower its thread for good."""
+    machine = Machine(BOOSTED, 1)
+    group, s = Group(machine), machine.gpus[0]
+    group.raw.all = True
+    machine.client(group, own=5)
+    moved = machine.client()
+    lib.gpurt_boost_ask(s, moved, 3, 0)
+    machine.begin(moved, own=3)
+    lib.gpurt_boost_over(s, moved, 0)
+    seen = []
+    note = ffi.callback(CALLBACK, lambda _s, c, level, _now: seen.append((c == moved and c.depth, level)))
+    machine.ops.__setattr__("raise", note)
+    assert machine.raised[moved] == 3
+    assert lib.gpurt_group_move(group.on[0], moved, 0) == 0
+    lib.gpurt_boost_over(s, ffi.NULL, 0)
+    assert (1, 5) in seen
+    assert (0, 0) not in seen
+
+
 @pytest.mark.parametrize("member", [False, True])
 def test_a_client_that_dies_at_the_gate_is_lowered(member: bool) -> None:
     """It has asked, and has the gate, but is in no segment."""
