@@ -939,7 +939,8 @@ enum gpurt_cmd {
 	A(RAISED, U32, sizeof(__u32), "the CPU priority that a thread of the client is raised to; 0: none is") \
 	A(COPY, U32, sizeof(__u32), "enum gpurt_state: what the client has of the bus") \
 	A(COPIES, U64, sizeof(__u64), "how often the client was given the bus") \
-	A(KEPT, U32, sizeof(__u32), "0 or 1: has a thread that its group raises (GPURT_GROUP_ALL)")
+	A(KEPT, U32, sizeof(__u32), "0 or 1: has a thread that its group raises (GPURT_GROUP_ALL)") \
+	A(YIELDS, U32, sizeof(__u32), "0 or 1: its process can begin by yield, if it is the most urgent")
 
 #define GPURT_OTHER_ATTRIBUTES(A) \
 	A(CAUSE, U32, sizeof(__u32), "enum gpurt_cause") \

@@ -25,11 +25,12 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
 from gpurt.units import US
+from pycontrol.act.plan import slicing
+from pycontrol.act.plan.slicing import Planned
 from pycontrol.commands.options import FILE, JSON, Output, command
-from pycontrol.link import slicing
 from pycontrol.link.hints import Hints, SchedNode
-from pycontrol.link.slicing import Planned
 from pycontrol.machine import procs
+from pycontrol.observe.fit import fit
 from pycontrol.output import render
 from pycontrol.output.render import bound, room
 
@@ -52,8 +53,9 @@ Examples:
   gpurt plan slices examples/slices.toml --apply --watch
 
 \b
-With --apply, tasks are matched with processes by their command or name. TSGs of other programs count with the slices
-and levels that they have, and --best-effort counts those that may still come. All is set, or nothing. --watch keeps
+With --apply, tasks are matched with processes by their command or name, and objected to as gpurt apply does. TSGs of
+other programs count with the slices and levels that they have, and --best-effort counts those that may still come. All
+is set, or nothing. --watch keeps
 the driver's node, so that programs cannot change their slices. It plans anew when a TSG appears that is not in the
 plan, says so, and ends when nothing is proved any more; with --json, each plan is a document on a line.
 
@@ -151,7 +153,7 @@ def _watch(node: SchedNode, asked: _Asked) -> int:
             _tell(asked, found.table, found.result, found.why, found, news)
             if found.why:
                 return 1
-            while not (news := slicing.unplanned(node, found)):
+            while not (news := slicing.unplanned(node, found)) and not _defeated(asked.file, found):
                 node.opened(WORD_WAIT_S)
             try:
                 found = slicing.settle(node, asked.file, asked.others)
@@ -159,6 +161,11 @@ def _watch(node: SchedNode, asked: _Asked) -> int:
                 raise RefusedError(f"the guarantee is gone: {error}", error.errno) from None
     except KeyboardInterrupt:
         return 0
+
+
+def _defeated(file: TasksetFile, found: Planned) -> bool:
+    """Whether processes, or this machine, are no longer as the file says."""
+    return bool(fit.against(slicing.defeats(file, found.running.of)))
 
 
 def _tell(
@@ -171,7 +178,7 @@ def _tell(
     if (named := " and ".join(asked.file.taskset.policies)) != SLICES_POLICY:
         notes.append(f"the plan is for policy {SLICES_POLICY}, the file is for {named}; -o writes {SLICES_POLICY}")
     if found:
-        notes += found.running.notes
+        notes += [*found.running.notes, *(one for one in fit.lines(found.running.objections) if one != why)]
         notes += [f"{name} is not running; its TSG counts as planned" for name in found.missing]
     applied = found is not None and not why
     data = {
@@ -181,6 +188,7 @@ def _tell(
     lines = [f"NOT {'APPLIED' if found else 'PROVED'}: {why}" if why else "", _table(tasks) if tasks else ""]
     if found:
         data["others"] = [_opened(one) for one in found.running.others]
+        data["objections"] = fit.data(found.running.objections)
     if opened is not None:
         data["opened"] = [_opened(one) for one in opened]
         lines[:0] = [f"TSG {one.tsg} of process {one.pid} ({_name(one.pid)}) is not as planned" for one in opened]

@@ -119,6 +119,19 @@ class AgentGpu(Gpu):
         agents = [one.raw for one in self._processes.values() if one.raw.registered]
         return len(agents) - 1 if any(one.free for one in agents) else None
 
+    def yielding(self, client: GpuClient) -> bool | None:
+        """Whether its process can begin by yield, if it is the most urgent; None: nobody begins so.
+
+        What passes by itself does not count: the last orders, and who owns the GPU (entitled() in kmod/core/agents.c).
+        """
+        if not self.obedience.yields:
+            return None
+        process: Process = client.own
+        agents = [one.raw for one in self._processes.values() if one.raw.registered]
+        cut = len(agents) == 1 or (process.raw.automatic and all(one.single for one in agents))
+        obeys = not (process.raw.late or process.raw.doubted)
+        return bool(process.raw.registered and cut and obeys and self._is_plain(process))
+
     @property
     def takes_posts(self) -> bool:
         """Under policy `segment`, where no thread stays raised until its end is known."""

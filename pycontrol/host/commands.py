@@ -217,6 +217,7 @@ class Commands:
                 ("BARRED", int(client.boost.barred)), ("KEPT", int(client.boost.kept is not None)),
                 ("COPY", client.copier.node.state), ("COPIES", client.copier.node.copies),
                 *([("GROUP", client.group.group.name)] if client.group and known else []),
+                *([] if (yields := gpu.yielding(client)) is None else [("YIELDS", int(yields))]),
             ]  # fmt: skip
 
     def latencies(self, _peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:

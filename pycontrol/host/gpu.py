@@ -294,6 +294,10 @@ class Gpu(ABC):
     def decided(self, client: GpuClient) -> None:  # noqa: B027
         """A decision about the client is over."""
 
+    def yielding(self, _client: GpuClient) -> bool | None:
+        """Whether the client's process can begin by yield, if it is the most urgent; None: nobody begins so."""
+        return None
+
     def isolate(self, client: GpuClient, now: int) -> None:  # noqa: B027
         """In a decision: the client has begun, or wants others off.  Takes off the clients that may no longer be on."""
 

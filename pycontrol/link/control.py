@@ -118,6 +118,7 @@ class ClientInfo:
     copies: int
     group: str = ""
     kept: bool
+    yields: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -441,9 +441,30 @@ def yielding() -> tuple[World, GpuClient, GpuClient]:
     for one in (*clients, *clients):
         world.obeys(one)
     assert world.gpu.facts().ready == 1
+    assert [world.gpu.yielding(one) for one in clients] == [True, True]  # whichever is the more urgent
     world.gpu.begin_posted(clients[0], 0, lib.GPURT_BEGIN_YIELD)
     assert clients[1].own.raw.on
     return world, *clients
+
+
+@pytest.mark.parametrize("flag", [lib.GPURT_AGENT_FREE, lib.GPURT_AGENT_SINGLE, lib.GPURT_AGENT_AUTOMATIC])
+def test_a_client_says_whether_its_process_can_begin_by_yield(flag: int) -> None:
+    """Not with an older library, nor beside a process whose slice nobody shortens, nor if it marks its segments."""
+    every = lib.GPURT_AGENT_FREE | lib.GPURT_AGENT_SINGLE | lib.GPURT_AGENT_AUTOMATIC
+    for other in (every & ~flag, every):
+        world = World(AgentGpu, Obedience(yields=True))
+        one, two = world.client(11), world.client(12)
+        assert world.gpu.yielding(one) is False  # it has no agent
+        for agent, flags in ((one, every), (two, other)):
+            world.gpu.register(agent, "test", Tier.UNPATCHED, 1, world.says(f"agent {agent.id}"), flags)
+            world.obeys(one)
+        world.obeys(two)
+        short = bool(other & lib.GPURT_AGENT_SINGLE)
+        assert (world.gpu.yielding(one), world.gpu.yielding(two)) == (short, other == every)
+        one.core.exempt = True
+        assert world.gpu.yielding(one) is False
+    world = World(AgentGpu, Obedience())
+    assert world.gpu.yielding(world.client(11)) is None
 
 
 def test_who_waits_for_the_gpu_beside_others_has_it_when_they_are_off() -> None:

@@ -17,7 +17,7 @@ from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, u
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile, parse
 from analysis.traces.trace import HOST, Event, Kind, Trace
-from gpurt.enums import Begin, Cause, Policy, Tier
+from gpurt.enums import Begin, Cause, Form, Policy, Tier
 from gpurt.errors import DeviceError, FileError
 from pycontrol.machine.programs import fingerprint
 from pycontrol.observe.fit import fit
@@ -226,6 +226,33 @@ def test_the_cpu_priority_is_that_of_a_thread_that_uses_the_gpu(
     host = under("segment", clients=[client], names={4711: ("camera",)})
     found = codes(parse(Path("set.toml"), own), host)
     assert found == ({"cpu-priority": (Defeats.BOUNDS,)} if objected else {})
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [({}, ""), ({"priority": 3}, "gpu-priority"), ({"form": Form.FENCE}, "form")]
+)  # fmt: skip
+def test_a_thread_is_looked_at_whose_first_task_has_no_gpu_work(change: dict[str, Any], code: str) -> None:
+    """Its clients' priority and form are those of the thread's other task."""
+    own = text("boosted").replace("cpu = 0\npriority = 20\n", "thread = \"node\"\nrank = 1\n", 1)
+    first = '[[task]]\nname = "check"\nthread = "node"\nrank = 0\nperiod = "1s"\nsegments = [{ cpu = "1us" }]\n'
+    thread = '[[thread]]\nname = "node"\ncpu = 0\npriority = 20\norder = "priority"\n'
+    file = parse(Path("set.toml"), own + first + thread)
+    host = under("boosted", clients=[replace(CLIENT, **change)], names={4711: ("check",)})
+    assert codes(file, host) == ({code: (Defeats.BOUNDS,)} if code else {})
+
+
+@pytest.mark.parametrize(("pid", "yields", "objected"),
+                         [(1, True, False), (1, False, True), (1, None, False), (2, False, False)])  # fmt: skip
+def test_the_most_urgent_process_has_to_be_able_to_begin_by_yield(
+    pid: int, yields: bool | None, objected: bool
+) -> None:
+    """Else it begins isolated, which its bound does not have; all others always do."""
+    platform = 'begin = "yield"\nyield = { slice = "500us", groups = 1, decision = "50us", stall = "0us" }'
+    file, gpu = parse(Path("set.toml"), text("segment", platform)), replace(REAL, begin=Begin.YIELD)
+    clients = [replace(CLIENT, pid=1, yields=yields if pid == 1 else True),
+               replace(CLIENT, pid=2, priority=10, own_priority=10, yields=yields if pid == 2 else True)]  # fmt: skip
+    host = under("segment", gpu, clients=clients, names={1: ("camera",), 2: ("lidar",)})
+    assert codes(file, host) == ({"begin": (Defeats.BOUNDS,)} if objected else {})
 
 
 #: Clients of the file with workers, by name: pid, group and user.

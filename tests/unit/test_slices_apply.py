@@ -23,6 +23,7 @@ from analysis.model import MS, Partition
 from analysis.slices.runlist import Level
 from analysis.taskset import load
 from pycontrol.link import hints
+from pycontrol.machine.placement import fifo_permitted
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = (ROOT / "examples/slices.toml").read_text()
@@ -48,6 +49,7 @@ class Tegra(Board):
         self.programs = [subprocess.Popen(command) for command in commands]
         for at, program in enumerate(self.programs[:3]):
             self.open(program.pid, 3 + 300 * at)
+            self.priority(at, 30 - 10 * at)
 
     def open(self, pid: int, number: int) -> None:
         from engine import Group
@@ -55,6 +57,11 @@ class Tegra(Board):
         self.groups.append(Group(str(number), pid, number=number))
         self.engine.groups.append(self.groups[-1])
         os.write(self.said, OPENED)
+
+    def priority(self, at: int, priority: int) -> None:
+        """Has a program execute at that priority, as the file says; 0: best effort."""
+        how = os.SCHED_FIFO if priority else os.SCHED_OTHER
+        os.sched_setscheduler(self.programs[at].pid, how, os.sched_param(priority))
 
     def shut(self) -> None:
         self.file.close()
@@ -66,7 +73,11 @@ class Tegra(Board):
 
 @pytest.fixture
 def tegra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tegra]:
+    if not fifo_permitted(30):
+        pytest.skip("SCHED_FIFO is not permitted")
     made = Tegra(tmp_path / "sched")
+    (tmp_path / "online").write_text("0-3\n")
+    monkeypatch.setattr("pycontrol.observe.fit.host.ONLINE", tmp_path / "online")
     monkeypatch.setattr(hints, "SCHED_NODES", (str(tmp_path / "sched"),))
     monkeypatch.setattr(hints.SchedNode.__init__, "__defaults__", (made.call,))
     monkeypatch.delenv("GPURT_DEVICE", raising=False)
@@ -144,7 +155,6 @@ def test_what_the_bounds_do_not_cover_is_not_applied(gpurt: Gpurt, tegra: Tegra,
     tegra.groups[1].mode, tegra.groups[1].slice_us = 2, 1_024
     code, _, err = gpurt("plan", "slices", file, "--apply")
     assert (code, "theta has to contain the longest thread block of process" in err) == (0, True)
-    assert f"process {tegra.programs[0].pid} (sleep) executes at priority 0, the file says 30 for camera" in err
     tegra.groups[1].slice_us, tegra.groups[1].mode = 1_024, 4
     before = tegra.state()
     tegra.open(tegra.programs[0].pid, 950)
@@ -154,6 +164,32 @@ def test_what_the_bounds_do_not_cover_is_not_applied(gpurt: Gpurt, tegra: Tegra,
     file.write_text(file.read_text().replace('"1001"', '"1000"'))
     code, out, _ = gpurt("plan", "slices", file, "--apply")
     assert (code, "may be camera or detect: their commands do not tell them apart" in out) == (1, True)
+
+
+@pytest.mark.parametrize("priority", [0, 29])
+def test_a_program_at_another_cpu_priority_is_objected_to(
+    gpurt: Gpurt, tegra: Tegra, file: Path, priority: int
+) -> None:
+    """As `gpurt apply` does: its CPU work may take longer than its bound."""
+    tegra.priority(0, priority)
+    code, out, _ = gpurt("plan", "slices", file, "--apply", "--json")
+    told = document(out)
+    why = f"process {tegra.programs[0].pid} (sleep) executes at priority {priority}, the file says 30 for camera"
+    assert (code, told["schedulable"], told["applied"], why in told["why"]) == (1, False, False, True)
+    assert [one["code"] for one in told["objections"]] == ["cpu-priority"]
+    assert tegra.state() == [DEFAULT] * 3
+
+
+def test_a_machine_without_the_files_cpus_is_objected_to(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
+    (file.parent / "online").write_text("0\n")
+    code, out, _ = gpurt("plan", "slices", file, "--apply")
+    assert (code, out.startswith("NOT APPLIED: the file has tasks on CPU 1, and this machine has CPUs 0")) == (1, True)
+
+
+def test_watching_sees_that_a_program_changes_its_cpu_priority(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
+    tegra.before = lambda _: tegra.priority(1, 5) if tegra.steps.count("1") == 6 else None
+    code, out, _ = gpurt("plan", "slices", file, "--apply", "--watch")
+    assert (code, "NOT APPLIED: process" in out, "executes at priority 5, the file says 20" in out) == (1, True, True)
 
 
 def test_a_task_that_is_not_running_keeps_its_place(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
@@ -166,6 +202,7 @@ def test_a_task_that_is_not_running_keeps_its_place(gpurt: Gpurt, tegra: Tegra, 
 
 def test_best_effort_tasks_keep_what_they_have(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     file.write_text(file.read_text().replace("priority = 10", "priority = 0"))
+    tegra.priority(2, 0)
     tegra.groups[2].slice_us = 1_600
     told = json.loads(gpurt("plan", "slices", file, "--apply", "--json")[1])
     assert tegra.state()[2] == (1_600, 0)

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.model import Task
+from analysis.model.platform import YIELD
 from analysis.taskset import Launch, TasksetFile
+from gpurt.enums import Form
 from gpurt.text import visible
 from pycontrol.link.control import ClientInfo
 from pycontrol.observe.fit.host import Host
@@ -116,32 +118,53 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     if one.barred and raises and not task.best_effort:
         text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
         yield Objection(Code.BARRED, text, "gpurt set rule bar --off undoes that")
-    if begun and raises and task.uses_gpu and not task.best_effort:
-        form = task.form_in(task.waiting)
-        if one.form not in ((form,) if task.waiting.spins else task.waiting.forms):
+    callers = _callers(file, task)
+    yield from _yields(file, one, who, callers)
+    begin = callers[0].uses_gpu and begun
+    if begin and raises and not callers[0].best_effort:
+        form = callers[0].form_in(callers[0].waiting)
+        forms = {form for other in callers for form in _forms(other)}
+        if one.form not in forms:
             text = f"{who} begins its segments in form {one.form.word}, the file says {form.word} for {task.name}"
             yield Objection(Code.FORM, text, f'start it with GPURT_FORM={form.word}, or write form into the file')
-    wanted = 0 if task.best_effort else file.gpu_priorities[task.name]
-    right = {0 if other.best_effort else file.gpu_priorities[other.name] for other in file.taskset.beside(task)
-             if other.uses_gpu}  # fmt: skip
+    wanted = 0 if task.best_effort else file.gpu_priorities[callers[0].name]
+    right = {0 if other.best_effort else file.gpu_priorities[other.name] for other in callers}
     ordered = not all(policy.turns for policy in rules)
-    if begun and not one.demoted and task.uses_gpu and one.priority not in right and ordered:
+    if begin and not one.demoted and one.priority not in right and ordered:
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
     # The host knows it from the first call that states it, of the thread that made the last one.
     stated = begun or one.copies > 0 or one.own_priority > 0
-    if stated and one.own_priority not in _cpu_priorities(file, task):
+    if stated and one.own_priority not in {other.priority for other in callers}:
         text = f"{who} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
         chrt = f"chrt -f -p {task.priority}" if task.priority else "chrt -o -p 0"
         after = f"{chrt} THREAD, of the thread with its GPU work, counts from its next segment"
         yield Objection(Code.CPU_PRIORITY, text, f"gpurt run starts it so; else {after}")
 
 
-def _cpu_priorities(file: TasksetFile, task: Task) -> frozenset[int]:
-    """The file's CPU priorities of the threads of a task's process that use the GPU; if none does, of the task.
+def _yields(file: TasksetFile, one: ClientInfo, who: str, tasks: Sequence[Task]) -> Iterator[Objection]:
+    """The process of the most urgent task for the GPU, if it cannot begin by yield: then it begins isolated.
 
-    A client has the priority of whichever thread made the last call.  That of a thread of the process without GPU work
-    is not among them: a GPU segment that executes at it may take longer than its bound.
+    A host where nobody begins so is objected to by `begins`.
     """
-    using = frozenset(other.priority for other in file.taskset.beside(task) if other.uses_gpu)
-    return using or frozenset((task.priority,))
+    users = [task for task in file.taskset.real_time if task.uses_gpu]
+    first = max(users, key=lambda task: file.gpu_priorities[task.name], default=None)
+    if file.taskset.platform.begin == YIELD and one.yields is False and first in tasks:
+        text = f"{who} cannot begin by yield, as the file has it: it is late, exempt or has a budget, marks its "
+        cure = "start it anew with this release's preload library; GPURT_VERBOSE=1 says what it met"
+        text += "segments itself, or slices of a process on the GPU cannot be shortened"
+        yield Objection(Code.BEGIN, text, cure)
+
+
+def _forms(task: Task) -> tuple[Form, ...]:
+    """The forms in which the task's bound holds."""
+    return (task.form_in(task.waiting),) if task.waiting.spins else task.waiting.forms
+
+
+def _callers(file: TasksetFile, task: Task) -> Sequence[Task]:
+    """The tasks of a task's process that use the GPU; if none does, the task.
+
+    A client has the priorities of whichever thread made the last call.  Those of a thread of the process without GPU
+    work are not right: a GPU segment that executes at them may take longer than its bound.
+    """
+    return [other for other in file.taskset.beside(task) if other.uses_gpu] or [task]

@@ -17,15 +17,18 @@ from analysis.model import Partition, Task, Taskset
 from analysis.rta.result import Result
 from analysis.slices.runlist import Runlist, tsgs
 from analysis.taskset import TasksetFile
-from gpurt.enums import Policy
+from gpurt.enums import Form, Policy, State
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.units import US
 from pycontrol.link import tegra
-from pycontrol.link.control import connect
+from pycontrol.link.control import ClientInfo, connect
 from pycontrol.link.hints import WAITS_FOR_BLOCKS, WAITS_FOR_KERNELS, HintLevel, Hints, SchedNode
 from pycontrol.link.tegra import Setting
-from pycontrol.machine import procs
+from pycontrol.machine import clocks, procs
 from pycontrol.machine.programs import fingerprint, tasks_of
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.host import online
+from pycontrol.observe.fit.objection import Objection
 
 #: How often a plan is made anew because TSGs were opened meanwhile.
 MAX_PLANS = 4
@@ -33,12 +36,16 @@ MAX_PLANS = 4
 
 @dataclass(frozen=True)
 class RunningGroups:
-    """The TSGs on the GPU.  ``of``: those of each task; ``others``: those of no task; ``why``: what no plan covers."""
+    """The TSGs on the GPU.  ``of``: those of each task; ``others``: those of no task; ``why``: what no plan covers.
+
+    ``objections``: why the tasks' processes, or this machine, are not as the file says.
+    """
 
     of: Mapping[str, tuple[Hints, ...]]
     others: tuple[Hints, ...]
     why: str
     notes: tuple[str, ...]
+    objections: tuple[Objection, ...]
 
 
 @dataclass(frozen=True)
@@ -102,9 +109,6 @@ def _running(file: TasksetFile, there: Sequence[Hints]) -> RunningGroups:
         mates = groups[names[0]] if names else ()
         if any(groups[name] is not mates for name in names):
             why.append(f"{process} may be {' or '.join(names)}: their commands do not tell them apart")
-        if stat and mates and stat.priority not in [task.priority for task in mates]:
-            said = " and ".join(f"{task.priority} for {task.name}" for task in mates)
-            notes.append(f"{process} executes at priority {stat.priority}, the file says {said}")
         for task in mates:
             of[task.name].append(hints)
         others += [] if mates else [hints]
@@ -115,8 +119,40 @@ def _running(file: TasksetFile, there: Sequence[Hints]) -> RunningGroups:
         if len(of[task.name]) > 1:
             pids = ", ".join(str(pid) for pid in sorted({one.pid for one in of[task.name]}))
             why.append(f"{task.name} has {len(of[task.name])} TSGs (process {pids}), and its bound is for one")
+    objections = tuple(defeats(file, of))
+    why += filter(None, [fit.against(objections)])
     return RunningGroups({name: tuple(found) for name, found in of.items()}, tuple(others), why[0] if why else "",
-                   tuple(notes))  # fmt: skip
+                   tuple(notes), objections)  # fmt: skip
+
+
+def defeats(file: TasksetFile, of: Mapping[str, Sequence[Hints]]) -> Iterator[Objection]:
+    """Why the tasks' processes, or this machine, are not as the file says, under the policy of the plan.
+
+    Other programs count as they are.  The node does not tell which thread has a TSG: any at the task's priority passes.
+    """
+    system = replace(file.taskset.with_partitions(lambda part: replace(part, policy=None)),
+                     platform=replace(file.taskset.platform, policy=Policy.TIMESLICED.word))  # fmt: skip
+    machine = fit.Host(cpus=online(), clocks=(clocks.look(),) if file.clocks else ())
+    file = replace(file, taskset=system)
+    found = dict.fromkeys(fit.objections(file, machine))
+    for task in system:
+        for pid in dict.fromkeys(hints.pid for hints in of.get(task.name, ())):
+            host = replace(machine, clients=[_client(pid, task)], names={pid: (task.name,)})
+            found |= dict.fromkeys(fit.objections(file, host))
+    yield from found
+
+
+def _client(pid: int, task: Task) -> ClientInfo:
+    """A process that uses the GPU for a task, as a host would tell of it."""
+    main = procs.stat(pid)
+    stats = [procs.stat(tid) for tid in procs.threads(pid)]
+    at = {one.priority for one in stats if one}
+    own = task.priority if task.priority in at else main.priority if main else 0
+    return ClientInfo(
+        gpu=0, client=0, pid=pid, comm=main.comm if main else "", state=State.IDLE, priority=task.segment_priority,
+        own_priority=own, set_priority=None, depth=0, tsgs=1, exempt=False, demoted=False, segments=1, preemptions=0,
+        held_ns=0, overruns=0, form=Form.SELF, barred=False, copy=State.IDLE, copies=0, kept=False,
+    )  # fmt: skip
 
 
 def _endless(process: str, hints: Hints) -> Iterator[str]:
