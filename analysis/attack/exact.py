@@ -15,7 +15,7 @@ from itertools import chain
 from analysis.attack.outcome import Times
 from analysis.model import Chain, CpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
-from analysis.simulation.simulate import MAX_VIRTUAL_NS, Options, SimulationError, SimulatorCall
+from analysis.simulation.simulate import MAX_VIRTUAL_NS, PLACES, Options, SimulationError, SimulatorCall
 from gpurt._gpurt import ffi, lib
 
 #: States after which an exploration gives up, unless told otherwise.
@@ -128,9 +128,13 @@ def explore(
 
 
 def exact_ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:
-    """The systems that a test's bounds are for; of a taskset, those that its bounds are for."""
+    """The systems that a test's bounds are for; of a taskset, those that its bounds are for.
+
+    All critical sections of one are at the begin of CPU segments, in their middle, or at their end.
+    """
     for form in test.forms if taskset is None else test.forms_of(taskset):
-        yield Options(test.policy, test.waiting, poll=test.poll, form=form)
+        for place in PLACES if taskset is not None and taskset.resources else [*PLACES][:1]:
+            yield Options(test.policy, test.waiting, poll=test.poll, form=form, sections=place)
 
 
 def _limit(task: Task, unit: int, limits: Mapping[str, int] | None) -> int:

@@ -126,6 +126,12 @@ class Simulation:
         return [name for name, seen in self.tasks.items() if seen.misses]
 
 
+#: Where critical sections can be in CPU segments: how much of the rest of a segment comes before them.
+PLACES: dict[str, Callable[[int], int]] = {
+    "begin": lambda _: 0, "middle": lambda rest: rest // 2, "end": lambda rest: rest,
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to simulate.
@@ -135,6 +141,7 @@ class Options:
     with which policy `job` looks, ns; 0: it is notified at once.  ``contention``: False: GPU work takes the taskset's
     times, which contain all conflicts that there may be.  True: GPU work takes its time without conflicts.  A conflict
     slows the work down while it lasts, by a factor rounded down to thousandths (kmod/core/vgpu.h, whole.h).
+    ``sections``: where in CPU segments critical sections are, of PLACES; at the end the last segments have them.
     """
 
     policy: str = "segment"
@@ -147,6 +154,7 @@ class Options:
     seed: int = 0
     form: Form | None = None
     contention: bool = False
+    sections: str = "begin"
 
     @property
     def rules(self) -> PolicyFacts:
@@ -208,7 +216,8 @@ class SimulatorCall:
         _validate(taskset, options, offsets)
         self.taskset = taskset
         slows = options.contention
-        parts = [_segments(_alone(task, taskset.platform) if slows else task, taskset) for task in taskset]
+        alone = [_alone(task, taskset.platform) if slows else task for task in taskset]
+        parts = [_segments(task, taskset, options.sections) for task in alone]
         flat = [segment for part in parts for segment in part]
         self.segments: CData = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: CData = ffi.new("struct gpurt_sim_task[]", len(taskset))
@@ -368,21 +377,21 @@ def default_horizon(taskset: Taskset) -> int:
     return 20 * max((task.period for task in taskset), default=0)
 
 
-def _segments(task: Task, taskset: Taskset) -> list[dict[str, int]]:
+def _segments(task: Task, taskset: Taskset, place: str) -> list[dict[str, int]]:
     """The pieces of its segments, and the one in which it starts its workers if it has some."""
     fork = taskset.forked.get(task.name)
     if fork is None or fork.task != task.name:
-        return _pieces(task, taskset.resources)
+        return _pieces(task, taskset.resources, place)
     before, after = task.segments[: fork.after], task.segments[fork.after + fork.hold :]
     return [
-        *_pieces(replace(task, segments=before), taskset.resources),
+        *_pieces(replace(task, segments=before), taskset.resources, place),
         {**_piece(0, 0, 0), "gpu": int(fork.hold), "fork": 1},
-        *_pieces(replace(task, segments=after), taskset.resources),
+        *_pieces(replace(task, segments=after), taskset.resources, place),
     ]
 
 
-def _pieces(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
-    """The pieces of its segments: a section of a resource is one, at the begin of a CPU segment that has room for it.
+def _pieces(task: Task, resources: Sequence[Resource], place: str) -> list[dict[str, int]]:
+    """The pieces of its segments: a section of a resource is one, in a CPU segment that has room for it.
 
     Raises SimulationError if sections do not fit into CPU segments.
     """
@@ -390,13 +399,13 @@ def _pieces(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
         (-section.time, number) for number, one in enumerate(resources, 1) for section in one.sections
         if section.task == task.name for _ in range(section.times)
     )  # fmt: skip
-    found = []
-    for s in task.segments:
+    found: list[list[dict[str, int]]] = []
+    for s in task.segments[:: -1 if place == "end" else 1]:
         if isinstance(s, GpuSegment):
-            found.append({
+            found.append([{
                 "cpu_worst": s.misc.worst, "cpu_best": s.misc.best, "ready": s.ready or 0,
                 "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1, "resource": 0, "fork": 0,
-            })  # fmt: skip
+            }])  # fmt: skip
             continue
         left, held = s.time.worst, []
         for one in list(sections):
@@ -405,13 +414,19 @@ def _pieces(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
                 left += one[0]
                 held.append(one)
         least = s.time.best - min(s.time.best, left)  # of its sections together
+        pieces = []
         for time, number in held:
-            found.append(_piece(-time, min(least, -time), number))
+            pieces.append(_piece(-time, min(least, -time), number))
             least -= min(least, -time)
-        found.append(_piece(left, min(s.time.best, left), 0))
+        before = PLACES[place](left) if held else 0
+        rest, best = left - before, min(s.time.best, left)
+        found.append([
+            *([_piece(before, min(best, before), 0)] if before else []), *pieces,
+            *([_piece(rest, best - min(best, before), 0)] if rest or not before else []),
+        ])  # fmt: skip
     if sections:
         raise SimulationError(f"the critical sections of {task.name} do not fit into its CPU segments one by one")
-    return found
+    return [piece for pieces in found[:: -1 if place == "end" else 1] for piece in pieces]
 
 
 def _piece(worst: int, best: int, resource: int) -> dict[str, int]:

@@ -8,16 +8,17 @@ from pathlib import Path
 import click
 
 from analysis.answers.chosen import covering_test, tests
+from analysis.answers.elsewhere import another
 from analysis.answers.loading import analysable
 from analysis.answers.registry import UNITS
-from analysis.answers.verdict import NO_THETA, lacks_theta
+from analysis.answers.verdict import NO_THETA, lacks_theta, unlike_the_file
 from analysis.attack.exact import Exact, TooManyStatesError, exact_ways, explore
 from analysis.attack.search import prioritised
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS
 from analysis.model import Taskset
 from analysis.rta import Result, Test
-from analysis.simulation.simulate import SimulationError
+from analysis.simulation.simulate import PLACES, SimulationError
 from gpurt.errors import UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, TestName, command
@@ -39,8 +40,9 @@ Time is counted in the largest unit that divides every time of the file, so that
 schedules of larger files: gpurt simulate.  Random files: gpurt experiment attack.
 
 \b
-Exit codes: 0 every schedule meets all deadlines; 1 one does not, or there is no real-time task; 2 wrong usage, or too
-many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."""
+Exit codes: 0 every schedule meets all deadlines; 1 one does not, there is no real-time task, or --test is about another
+system than the file; 2 wrong usage, or too many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a
+bug."""
 )
 @FILE
 @click.option("--test", "name", type=TestName(), metavar="NAME",
@@ -54,6 +56,8 @@ def attack_command(file: Path, name: str | None, states: int, as_json: bool) -> 
     taskset = analysable(file, chosen, workers=True).taskset
     test = _test(taskset, name)
     result = test.run(taskset)
+    how = unlike_the_file(test, taskset)
+    why = another(test, how) if how else ""
     taskset = test.simulated(taskset)
     try:
         found = _explore(test, taskset, states)
@@ -61,7 +65,7 @@ def attack_command(file: Path, name: str | None, states: int, as_json: bool) -> 
         raise UsageError(f"{file}: {error}; --states allows more, and rounder times have fewer") from None
     except SimulationError as error:
         raise UsageError(f"{file}: {error}") from None
-    return _show(file, test, taskset, result, found, as_json)
+    return _show(file, test, taskset, result, found, why, as_json)
 
 
 def _test(taskset: Taskset, name: str | None) -> Test:
@@ -81,7 +85,10 @@ def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
     return [explore(own, options, None, states, periodic=test.periodic) for options in exact_ways(test, taskset)]
 
 
-def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], as_json: bool) -> int:
+def _show(
+    file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], why: str, as_json: bool
+) -> int:  # fmt: skip
+    """Prints them; the exit code.  ``why``: why these are not schedules of the file."""
     rows: list[tuple[str, ...]] = []
     data: Document = {}
     broken = False
@@ -100,21 +107,25 @@ def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[
         f"every schedule under {test.policy}, as {test.name} is about: {states} states, times in units of "
         f"{found[0].unit} ns",
     ]
+    if taskset.resources:
+        lines.append(f"critical sections are all at the {', all at the '.join(PLACES)} of CPU segments, nowhere else")
     chains = _chains(taskset, result, found)
     if chains:
         lines.append(chains_text(chains).rstrip("\n"))
     if late:
         lines.append(f"{late} misses its deadline; schedules are not followed further, so that others may take longer")
+    if why:
+        lines.append(f"nothing of the file is shown: {why}")
     document = {
-        "file": file, "test": test.name, "policy": test.policy, "unit_ns": found[0].unit, "states": states,
-        "steps": sum(one.steps for one in found), "late": late, "tasks": data,
+        "file": file, "why": why or None, "test": test.name, "policy": test.policy, "unit_ns": found[0].unit,
+        "states": states, "steps": sum(one.steps for one in found), "late": late, "tasks": data,
         "chains": chains_data(chains),
     }  # fmt: skip
     render.emit(document, as_json, "\n".join(lines))
     broken |= any(one.unsound for one in chains)
     if broken and test.sound:
         return 6
-    return 1 if late or not rows or any(one.exceeded for one in chains) else 0
+    return 1 if why or late or not rows or any(one.exceeded for one in chains) else 0
 
 
 def _chains(taskset: Taskset, result: Result, found: list[Exact]) -> list[ChainCheck]:

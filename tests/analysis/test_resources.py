@@ -21,7 +21,7 @@ from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.answers.sensitivity import Grows, changed, slowed
-from analysis.attack.exact import TooManyStatesError, explore
+from analysis.attack.exact import TooManyStatesError, exact_ways, explore
 from analysis.model import MS, Partition, Protocol, Resource, Section, Task, Taskset
 from analysis.model.callbacks import Order, Thread
 from analysis.model.fixed_point import Diverged, least_fixed_point
@@ -86,6 +86,15 @@ def test_a_less_urgent_holder_blocks_once_tasks_in_between_too(protocol: Protoco
     system = held(three_cpu(), protocol, a=1, c=2)
     assert bounds(system) == [ms(3), ms(1 + 3 + 2), ms(1 + 3 + 5)]
     assert exact(system) == [ms(3), ms(1 + 3 + 1), ms(1 + 3 + 5)]
+
+
+def test_the_explorer_has_sections_elsewhere_than_at_the_begin_of_segments_too() -> None:
+    """h asks in its last segment if its section is at the end, and is blocked at both of its wake-ups then."""
+    system = taskset(task("h", 0, 9, 12, cpu(1), gpu(0, 1), cpu(2)), task("l", 0, 1, 16, cpu(3)))
+    system = held(system, Protocol.CEILING, h=1, l=2)
+    worst = {one.sections: explore(system, one).worst for one in exact_ways(TEST, system)}
+    assert {place: worst[place]["h"] for place in worst} == {"begin": ms(5), "middle": ms(5), "end": ms(6)}
+    assert (worst["begin"]["l"], bounds(system)[0]) == (ms(6), ms(8))
 
 
 def test_inheritance_lets_each_less_urgent_task_block_and_a_ceiling_one() -> None:

@@ -630,6 +630,19 @@ def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt:
         assert (code, said in err, err.count("\n")) == (2, True, 1), err
 
 
+def test_schedules_of_another_system_show_nothing_of_the_file(gpurt: Gpurt, write: Write) -> None:
+    """They are of the test's policy, and meet the deadlines."""
+    tiny = ('[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "{}"\n[[task]]\nname = "a"\ncpu = 0\npriority = 2\n'
+            'waiting = "suspend"\nperiod = "8ms"\nsegments = [{{ cpu = "1ms" }}, {{ misc = "0ns", gpu = "1ms" }}]\n')
+    for policy, code in (("boosted", 0), ("segment", 1)):
+        found, out, _ = gpurt("attack", write(tiny.format(policy)), "--test", "boosted-suspend", "--json")
+        document = json.loads(out)
+        assert (found, document["tasks"]["a"]["broken"], document["late"]) == (code, False, None)
+        assert (document["why"] is None) == (code == 0)
+        _, out, _ = gpurt("attack", write(tiny.format(policy)), "--test", "boosted-suspend")
+        assert ("nothing of the file is shown: boosted-suspend" in out) == (code == 1)
+
+
 def test_no_schedule_is_looked_at_whose_switches_cost_nobody_knows_what(gpurt: Gpurt, write: Write) -> None:
     """As free ones a takes 9 ms, and as all of epsilon 11."""
     task = 'period = "40ms"\nwaiting = "suspend"\nsegments = [{ misc = "1ms", gpu = "4ms" }]\n'
