@@ -298,7 +298,7 @@ def test_the_first_states_that_can_be_reached(
     size: int, urgent: int, record_property: Callable[[str, object], None]
 ) -> None:
     """Registrations in the middle, deaths, late agents, overtaken orders."""
-    record_property("states", explore(World(size, urgent), 10_000 if everything() else 400))
+    record_property("states", explore(World(size, urgent), 4_000 if everything() else 400))
 
 
 @pytest.mark.parametrize("rule", ["waits", "slices"])
