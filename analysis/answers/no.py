@@ -20,6 +20,7 @@ from analysis.model import POLICIES, Task, Taskset
 from analysis.model.conflicts import under
 from analysis.rta import Result, Test
 from analysis.rta.regions import switching
+from analysis.rta.result import Reason
 from analysis.simulation.simulate import Options, SimulationError, default_horizon, worst_over_offsets
 from gpurt.units import exact_ms
 
@@ -59,6 +60,8 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
             return
         if passing(taskset):
             yield "gpurt plan modes: with other policies or waiting modes every deadline holds"
+    if test.rules.units and any(one.reason is Reason.GPU_ORDER for one in result.failures):
+        return  # the test refuses the file, whatever its times are
     yield from _apart(test, taskset, result)
     yield from _punctual(test, taskset)
     one = None if taskset.forks else least(test, taskset)

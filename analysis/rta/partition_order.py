@@ -42,13 +42,20 @@ def locked(taskset: Taskset) -> str | None:
 
 
 def on_one_bus(taskset: Taskset) -> str | None:
-    """Why copies wait for each other although partitions do not; None if they do not.  No test here has the bus."""
+    """Why copies wait for each other, or for kernels, although partitions do not; None if they do not.
+
+    No test here has the bus, nor a GPU whose copies execute in the place of all kernels (copy_engine).
+    """
     copying = [task for task in taskset if any(isinstance(part, Copy) for s in task.gpu_segments for part in s.parts)]
     for task in copying:
         others = (one for one in copying if home(one) != home(task) and not (one.best_effort and task.best_effort))
         if other := next(others, None):
             where = "in different partitions, and copies of all partitions share one bus"
             return f"{task.name} and {other.name} copy {where}"
+    for task in () if taskset.platform.copy_engine else copying:
+        users = (one for one in taskset if one.uses_gpu and home(one) != home(task))
+        if other := next((one for one in users if not (one.best_effort and task.best_effort)), None):
+            return f"{task.name} copies, {other.name} is in another partition, and no kernel runs beside copies"
     return None
 
 

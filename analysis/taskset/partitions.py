@@ -71,6 +71,9 @@ def check_partitions(taskset: Taskset, report: Mistakes, unplaced: bool = False)
             _check_size(partition, taskset.platform, ("partition", index), report)
         else:
             _check_in_time(partition, ("partition", index), report)
+    for index, task in enumerate(taskset.tasks):
+        if task.partition is not None and task.partition.name is None:
+            _check_size(task.partition, taskset.platform, ("task", index, "partition"), report)
     _check_all(taskset, report)
     _check_processes(taskset, report)
     mechanisms.check_mechanisms(taskset, report)
@@ -95,6 +98,7 @@ def _check_processes(taskset: Taskset, report: Mistakes) -> None:
 
 
 def _check_size(partition: Partition, platform: Platform, path: Where, report: Mistakes) -> None:
+    """The GPU can have a partition of that size."""
     if partition.size is None:
         report.add(path, '"compute_units" is missing: how many SMs or CUs the partition has')
     elif platform.sizes and partition.size not in platform.sizes:
@@ -108,6 +112,8 @@ def _check_in_time(partition: Partition, path: Where, report: Mistakes) -> None:
     for key, there in (("policy", "policy"), ("epsilon", "alpha"), ("theta", "theta")):
         if getattr(partition, there) is not None:
             report.add((*path, key), f"{key}: goes with compute_units; without them the TSGs share the whole GPU")
+    if (way := mechanisms.way_of(partition)) not in (None, "domain"):
+        report.add((*path, way), f"{way}: goes with compute_units; without them the TSGs share the whole GPU")
 
 
 def _check_all(taskset: Taskset, report: Mistakes) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.answers.no import helps
 from analysis.answers.registry import find_test
 from analysis.taskset import load
 from pycontrol import cli
@@ -259,6 +260,9 @@ def test_a_gpu_time_that_scales_is_no_kernel(plan: Gpurt, tmp_path: Path) -> Non
     code, text, _ = plan(path)
     assert code == 1
     assert "write it as kernel or kernel_times" in text
+    system = load(path).taskset
+    test = find_test("rtgpu")
+    assert not [one for one in helps(test, system, test.run(system)) if "margins" in one]  # no time is too long
 
 
 def test_a_task_that_only_copies_needs_no_units(plan: Gpurt, tmp_path: Path) -> None:
