@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The fake NVML of fake_nvml.c."""
+"""The fake NVML of fake_nvml.c, and searches that are made once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import shutil
 import subprocess
 from _ctypes import dlclose
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from analysis.answers.growth import Growth, Show, growth
+from analysis.model import Taskset
+from pycontrol.observe.report import evidence
+from pycontrol.output import render
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1")
@@ -39,3 +45,18 @@ def fake_nvml(libnvml: Path) -> Iterator[Any]:
     pynvml._nvmlGetFunctionPointer_cache.clear()
     for one in filter(None, (theirs, fake)):
         dlclose(one._handle)
+
+
+@cache
+def _searched(taskset: Taskset, name: str | None, own: bool) -> Growth:
+    return growth(taskset, name, render.progress, own)
+
+
+@pytest.fixture
+def margins_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`report` searches the margins of a taskset once for all tests: that is most of what a page takes."""
+
+    def searched(taskset: Taskset, name: str | None, _show: Show, own: bool = True) -> Growth:
+        return _searched(taskset, name, own)
+
+    monkeypatch.setattr(evidence, "growth", searched)

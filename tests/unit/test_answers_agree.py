@@ -27,6 +27,7 @@ from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.objection import Defeats
 from pycontrol.observe.watch.mismatch import lasting
 
+pytestmark = pytest.mark.usefixtures("margins_once")
 SEEDS = range(300 if os.environ.get("GPURT_LONG") else 8)
 
 

@@ -10,7 +10,9 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
@@ -195,46 +197,50 @@ def test_no_time_is_shown_as_less_than_it_is() -> None:
     assert render.bound(1) == "0.001"
 
 
-def imports(path: Path) -> Iterator[str]:
-    """The modules that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+class Module(NamedTuple):
+    """What is asked of a file of Python: modules that it imports anywhere, where in functions, classes at its top."""
+
+    imports: list[str]
+    inside: list[int]
+    classes: list[str]
+
+
+@cache
+def module(path: Path) -> Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = Module([], [], [node.name for node in tree.body if isinstance(node, ast.ClassDef)])
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{one.name}" for one in node.names)
+            found.imports.extend([node.module, *(f"{node.module}.{one.name}" for one in node.names)])
         elif isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            found.imports.extend(one.name for one in node.names)
+        elif isinstance(node, ast.FunctionDef):
+            below = (one for one in ast.walk(node) if isinstance(one, (ast.Import, ast.ImportFrom)))
+            found.inside.extend(one.lineno for one in below)
+    return found
 
 
 def test_nothing_but_the_command_line_imports_commands() -> None:
     """Computations of commands stand in rooms, which reports and other commands ask as well."""
     users = {path.relative_to(ROOT).as_posix() for folder in ("pycontrol", "analysis", "userlib/gpurt")
              for path in (ROOT / folder).rglob("*.py")
-             if any(one.startswith("pycontrol.commands") for one in imports(path))}  # fmt: skip
+             if any(one.startswith("pycontrol.commands") for one in module(path).imports)}  # fmt: skip
     assert {one for one in users if not one.startswith("pycontrol/commands/")} == {"pycontrol/cli.py"}
 
 
 def test_commands_import_no_other_command() -> None:
     found = {}
     for path in (ROOT / "pycontrol/commands").glob("*.py"):
-        parts = {one.split(".")[2] for one in imports(path) if one.startswith("pycontrol.commands.")}
+        parts = {one.split(".")[2] for one in module(path).imports if one.startswith("pycontrol.commands.")}
         if others := parts - SHARED:
             found[path.stem] = others
     assert found == {}
 
 
-@pytest.mark.parametrize(("upper", "lower"), [("pycontrol", "analysis"), ("pycontrol", "gpurt"), ("analysis", "gpurt")])
-def test_imports_point_one_way(upper: str, lower: str) -> None:
-    folder = ROOT / ("userlib/gpurt" if lower == "gpurt" else lower)
-    wrong = [path for path in folder.rglob("*.py") if any(one.partition(".")[0] == upper for one in imports(path))]
-    assert wrong == []
-
-
 def test_modules_import_at_their_top() -> None:
     """Inside functions stand imports of packages that may be absent or take long, and what completion alone needs."""
-    found = [f"{path.relative_to(ROOT)}:{node.lineno}" for folder in ("pycontrol", "analysis", "userlib/gpurt")
-             for path in (ROOT / folder).rglob("*.py") for function in ast.walk(ast.parse(path.read_text("utf-8")))
-             if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
-             if isinstance(node, (ast.Import, ast.ImportFrom))]  # fmt: skip
+    found = [f"{path.relative_to(ROOT)}:{line}" for folder in ("pycontrol", "analysis", "userlib/gpurt")
+             for path in (ROOT / folder).rglob("*.py") for line in module(path).inside]  # fmt: skip
     assert len(set(found)) < 30, found
 
 
@@ -255,9 +261,8 @@ def test_a_class_name_stands_in_one_package() -> None:
     packages: dict[str, set[str]] = defaultdict(set)
     for folder in ("pycontrol", "analysis", "userlib/gpurt"):
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef):
-                    packages[node.name].add(folder)
+            for name in module(path).classes:
+                packages[name].add(folder)
     assert {name: where for name, where in packages.items() if len(where) > 1} == {}
 
 

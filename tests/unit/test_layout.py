@@ -55,7 +55,7 @@ def test_an_arrow_that_points_up_is_found() -> None:
     assert arrows_up("pycontrol", "import analysis, gpurt") == []
 
 
-@pytest.mark.parametrize("floor", FLOORS)
+@pytest.mark.parametrize("floor", list(FLOORS)[:-1])
 def test_a_floor_loads_without_those_above(floor: str) -> None:
     """Importing every module of a floor loads nothing of the floors above it."""
     above = list(FLOORS)[list(FLOORS).index(floor) + 1 :]

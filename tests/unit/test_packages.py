@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import tomlkit
+from once import once
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -121,15 +122,19 @@ def test_pip_installs_the_source_distribution(version: str, sdist: Path, tmp_pat
     says_what_it_lacks(tmp_path / "clean/bin/gpurt", tmp_path)
 
 
-@pytest.fixture
-def staged(tmp_path: Path) -> Path:
-    """The source tree that dpkg-buildpackage gets."""
-    return Path(done("scripts/package", "stage", tmp_path).strip())
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source tree that dpkg-buildpackage gets.  A folder is looked for where the caller is."""
+
+    def stage(folder: Path) -> None:
+        said = done(ROOT / "scripts/package", "stage", "here", cwd=folder).strip()
+        assert said == str(folder / "here/gpurt-0.1.0")
+
+    return once(tmp_path_factory, "staged", stage) / "here/gpurt-0.1.0"
 
 
-def test_a_folder_is_looked_for_where_the_caller_is(tmp_path: Path) -> None:
-    assert done(ROOT / "scripts/package", "stage", "here", cwd=tmp_path).strip() == str(tmp_path / "here/gpurt-0.1.0")
-    assert (tmp_path / "here/gpurt-0.1.0/debian/rules").is_file()
+def test_a_folder_is_looked_for_where_the_caller_is(staged: Path, tmp_path: Path) -> None:
+    assert (staged / "debian/rules").is_file()
     run = call(ROOT / "scripts/package", "try", "bookworm", "arm64", "none here", cwd=tmp_path)
     assert (run.returncode, run.stderr.count(f"no packages in {tmp_path}/none here;")) == (3, 1)
 
@@ -266,7 +271,8 @@ def needs_debhelper(staged: Path) -> None:
 
 
 @pytest.mark.slow
-def test_cleaning_the_debian_tree_leaves_only_sources(staged: Path) -> None:
+def test_cleaning_the_debian_tree_leaves_only_sources(tmp_path: Path) -> None:
+    staged = Path(done("scripts/package", "stage", tmp_path).strip())
     needs_debhelper(staged)
     sources = {path for path in staged.rglob("*") if path.is_file()}
     done("debian/rules", "override_dh_auto_build-arch", "LIBRARY=true", "CC=true", cwd=staged)

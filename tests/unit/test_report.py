@@ -32,6 +32,7 @@ from pycontrol.observe.report.assumptions import Evidence, Support, judged_assum
 from pycontrol.observe.report.page import DOWN, EXACT, _said
 from pycontrol.output.render import bound, room
 
+pytestmark = pytest.mark.usefixtures("margins_once")
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY, TWO = ROOT / "examples/case-study.toml", ROOT / "examples/two-programs.toml"
 WORKERS = ROOT / "examples/every-key-of-workers.toml"

@@ -300,6 +300,7 @@ def test_overload_is_a_result_not_a_mistake(tmp_path: Path) -> None:
     assert file.notes == ("CPU 1 is loaded to 151% by CPU execution alone",)
 
 
+@pytest.mark.slow(0.2)
 def test_as_many_tasks_as_a_file_may_have_load(tmp_path: Path) -> None:
     path = tmp_path / "many.toml"
     task = '[[task]]\nname = "t{0}"\ncpu = {1}\npriority = 1\nperiod = "1s"\nsegments = [{{ cpu = "1us" }}]\n'
