@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.model import Copy, GpuSegment, Kernel, Taskset
+from analysis.model import Copy, GpuSegment, Kernel, Partition, Taskset
 from analysis.model.kernel import WHOLE
 
 
@@ -53,15 +54,30 @@ def whole_segments(taskset: Taskset) -> Taskset:
     Copies and kernels in a row are one GPU segment, which has no parts any more.  Every context switch may have to wait
     for the longest copy or block among them, or for the platform's ``region``.  Does nothing where it has been applied.
     """
-    platform = taskset.platform
-    if not platform.region and not any(segment.parts for task in taskset for segment in task.gpu_segments):
+    if not taskset.platform.region and not any(segment.parts for task in taskset for segment in task.gpu_segments):
         return taskset
+    return with_region(_whole(taskset), max(longest_known(taskset), taskset.platform.region))
+
+
+def _whole(taskset: Taskset) -> Taskset:
+    """The taskset without parts of segments, and without a region."""
     tasks = tuple(
         replace(task, segments=tuple(replace(s, parts=()) if isinstance(s, GpuSegment) else s for s in task.segments))
         for task in taskset
     )
-    longest = max(longest_known(taskset), platform.region)
-    return with_region(replace(taskset, tasks=tasks, platform=replace(platform, region=0)), longest)
+    return replace(taskset, tasks=tasks, platform=replace(taskset.platform, region=0))
+
+
+def whole_systems(taskset: Taskset, systems: Sequence[Taskset]) -> Taskset:
+    """As `whole_segments` where partitions are these systems: a switch waits for work of its own partition alone."""
+    longest = {task.name: max(longest_known(one), one.platform.region) for one in systems for task in one}
+    of = {task.partition.name: longest[task.name] for task in taskset if task.partition and task.uses_gpu}
+
+    def longer(part: Partition) -> Partition:
+        alpha, theta = taskset.platform.costs(part)
+        return replace(part, alpha=alpha, theta=theta + of[part.name]) if of.get(part.name) else part
+
+    return _whole(taskset).with_partitions(longer)
 
 
 def switching(taskset: Taskset) -> Taskset:

@@ -15,7 +15,7 @@ from analysis.rta.attacks import ATTACKS
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, equals_that_wait, one_sided
 from analysis.rta.partition_order import locked, not_isolated, on_one_bus, out_of_order
-from analysis.rta.regions import whole_segments
+from analysis.rta.regions import whole_segments, whole_systems
 from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
 from analysis.rta.separate import separate
 from analysis.rta.system import Demands
@@ -267,6 +267,8 @@ class Test:
         """
         if self.rules.turns:
             taskset = under(taskset, self.policy, everywhere=True) or taskset
+        if systems := self.systems(taskset):
+            return whole_systems(taskset, systems)
         return whole_segments(parts_apart(taskset) if self.rules.turns and self.sound else taskset)
 
     def refusal(self, taskset: Taskset) -> Result | None:

@@ -630,6 +630,18 @@ def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt:
         assert (code, said in err, err.count("\n")) == (2, True, 1), err
 
 
+def test_a_copy_of_another_partition_is_no_region_of_this_one(gpurt: Gpurt, write: Write) -> None:
+    """x has 4 ms and a switch of 1 ms before and after; as if it waited for y's copy, its bound would be exceeded."""
+    task = '[[task]]\nname = "{}"\ncpu = {}\npriority = {}\nperiod = "40ms"\npartition = "{}"\nsegments = [{}]\n'
+    parts = "".join(f'[[partition]]\nname = "{name}"\ncompute_units = 4\n' for name in "ab")
+    rows = (("x", 0, 2, "a", '{ misc = "0ns", gpu = "4ms" }'), ("y", 1, 1, "b", '{ copy = "6ms" }'))
+    tasks = "".join(task.format(*row) for row in rows)
+    head = '[platform]\ncpus = 2\nepsilon = "2ms"\ntheta = "1ms"\npolicy = "segment"\ncompute_units = 8\n'
+    code, out, _ = gpurt("attack", write(head + parts + tasks), "--json")
+    found = json.loads(out)["tasks"]["x"]
+    assert (code, found["exact_ns"], found["wcrt_ns"], found["broken"]) == (0, 7_000_000, 12_000_000, False)
+
+
 def test_schedules_of_another_system_show_nothing_of_the_file(gpurt: Gpurt, write: Write) -> None:
     """They are of the test's policy, and meet the deadlines."""
     tiny = ('[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "{}"\n[[task]]\nname = "a"\ncpu = 0\npriority = 2\n'
