@@ -138,9 +138,17 @@ def _unplanned(document: Document) -> Iterator[tuple[Where, str]]:
                 yield ("task", at, key), why
     for at, chain in enumerate(_tables(document, "chain")):
         yield from ((("chain", at, key), "it limits a chain") for key in LIMITS if key in chain)
+        if isinstance(links := chain.get("links"), list) and "triggered" in links:
+            yield ("chain", at, "links"), "the end of a job releases another one"
+    if document.get("resource"):
+        yield ("resource",), "tasks wait for each other"
     platform = document.get("platform")
-    if isinstance(platform, dict) and platform.get("cross_contention", 1) != 1:
-        yield ("platform", "cross_contention"), "kernels slow each other down"
+    for key, why, no in (
+        ("cross_contention", "kernels slow each other down", (1,)),
+        ("cpu_latency", "a thread executes later than it wakes", ("0ns", "0us", "0ms", "0s")),
+    ):  # fmt: skip
+        if isinstance(platform, dict) and platform.get(key, no[0]) not in no:
+            yield ("platform", key), why
 
 
 def _tables(document: Document, key: str) -> list[Document]:
