@@ -19,6 +19,7 @@ from enum import Enum
 from pathlib import Path
 
 from analysis.model import CpuSegment, Task, Taskset
+from analysis.model.platform import ISOLATED
 from gpurt.errors import TRACE_FIRST, FileError
 from gpurt.files import read_whole, written
 from gpurt.text import filename, visible
@@ -208,9 +209,9 @@ def traced_times(tasks: Iterable[Task]) -> str:
 def placed_of(tasks: Taskset) -> str:
     """The ``placed`` of a trace: a hash of where and how urgently tasks execute, in any order.
 
-    The hash covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, threads that serve several
-    tasks, processes, workers, who releases whom, release jitter and resources.  If any of these differ, the run is of
-    another system.
+    The hash covers names, CPUs, GPU priorities, partitions, how TSGs share time, waiting modes, stated forms, threads
+    that serve several tasks, processes, workers, who releases whom, release jitter, resources, and begin by yield.  If
+    any of these differ, the run is of another system.
     """
     found = sorted(
         (task.name, task.cpu, task.segment_priority, task.partition.name if task.partition else "", task.waiting.value,
@@ -224,7 +225,10 @@ def placed_of(tasks: Taskset) -> str:
     forks = [repr((one.task, one.after, one.workers, one.hold)) for one in tasks.forks]
     held = [repr((one.name, one.protocol.value, sorted((s.task, s.time, s.times) for s in one.sections)))
             for one in tasks.resources]  # fmt: skip
-    more = "".join(sorted([*forks, *held]))
+    turns = [repr((part.name, part.slice, part.interleave, part.shared and part.shared.value))
+             for part in tasks.partitions if part.in_time]  # fmt: skip
+    begins = [] if tasks.platform.begin == ISOLATED else [tasks.platform.begin]
+    more = "".join(sorted([*forks, *held, *turns, *begins]))
     return hashlib.sha256(f"{found!r}{more}".encode()).hexdigest()[:16]
 
 

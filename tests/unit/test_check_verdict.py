@@ -117,6 +117,34 @@ def test_a_run_of_tasks_in_other_places_is_of_another_system(
     assert "other CPUs, GPU priorities, partitions or waiting modes than the file's, or have other" in err
 
 
+YIELD = 'begin = "yield"\nyield = { slice = "500us", groups = 1, decision = "50us", stall = "0us" }\n'
+
+
+@pytest.mark.parametrize(("policy", "one", "other"), [
+    ("segment", "", YIELD), ("timesliced", 'slice = "1ms"', 'slice = "2ms"'),
+    ("timesliced", 'slice = "1ms"', 'slice = "1ms"\ninterleave = "high"'),
+])  # fmt: skip
+def test_a_run_whose_tasks_share_the_gpu_otherwise_is_of_another_system(
+    gpurt: Gpurt, tmp_path: Path, policy: str, one: str, other: str
+) -> None:
+    files = [tmp_path / "one.toml", tmp_path / "other.toml"]
+    for file, what in zip(files, (one, other), strict=True):
+        text = TWO.read_text().replace("[platform]\n", f'[platform]\npolicy = "{policy}"\n', 1)
+        if policy == "segment":
+            text = text.replace("[platform]\n", f"[platform]\n{what}", 1)
+        else:
+            text = text.replace("priority = 10\n", 'priority = 10\npartition = "p"\n')
+            text += f'\n[[partition]]\nname = "p"\n{what}\n'
+        file.write_text(text)
+        trace = simulate(load_taskset(file).taskset, Options(policy, horizon=2 * 10**9), events=100_000).trace
+        assert trace
+        trace.save(file.with_suffix(".json"))
+    for file in files:
+        assert [gpurt("trace", "check", run.with_suffix(".json"), file)[0] == 3 for run in files] == [
+            run != file for run in files
+        ]
+
+
 def test_programs_that_ended_early_are_no_evidence_for_the_rest_of_the_run(
     gpurt: Gpurt, run: Trace, tmp_path: Path
 ) -> None:
