@@ -32,8 +32,20 @@ def explore(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def explorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return once(tmp_path_factory, "explore", lambda folder: build(folder / "explore", ["-O2"])) / "explore"
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with each source of the explorer compiled."""
+
+    def compile_all(folder: Path) -> None:
+        for source in SOURCES:
+            compile_program(folder / f"{source.stem}.o", [source], ["-O2", "-c"])
+
+    return once(tmp_path_factory, "explore-objects", compile_all)
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory: pytest.TempPathFactory, objects: Path) -> Path:
+    sources = sorted(objects.glob("*.o"))
+    return once(tmp_path_factory, "explore", lambda to: compile_program(to / "explore", sources, [])) / "explore"
 
 
 @pytest.mark.timeout(3600)
@@ -125,17 +137,6 @@ PLANTED = {
     ),
     "spins raised": ("boost", "b->form == GPURT_FORM_FENCE && b->working && !all ? 0 : c->entry->level", "c->level"),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with each source of the explorer compiled."""
-
-    def compile_all(folder: Path) -> None:
-        for source in SOURCES:
-            compile_program(folder / f"{source.stem}.o", [source], ["-O2", "-c"])
-
-    return once(tmp_path_factory, "explore-objects", compile_all)
 
 
 @pytest.mark.parametrize("name", some(PLANTED))
