@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from effort import tries
 from library import PATIENCE, ROOT, Run
 
 from gpurt import copies
@@ -175,7 +176,7 @@ def test_a_program_killed_at_any_instant_leaves_nothing(prefix: Path, tmp_path: 
     program, rng = build(prefix, source), random.Random(4)
     environment = {**os.environ, "GPURT_DEVICE": str(emulator)}
     with Client(str(emulator)) as mine, connect(str(emulator)) as plane:
-        for _ in range(15):
+        for _ in range(tries(15, 5)):
             before = plane.buses()[0].count
             with subprocess.Popen([program], env=environment) as victim:
                 while plane.buses()[0].count == before:
