@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import os
@@ -100,6 +101,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     short, others = others[: len(slow)], others[len(slow) :]
     pairs = itertools.zip_longest(slow, short)
     items[:] = [item for pair in pairs for item in pair if item is not None] + others
+
+
+def pytest_collection_finish() -> None:
+    """The collector no longer visits what stays until the end: all tests and modules."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -162,7 +162,7 @@ def test_times_of_the_table_are_short(time: int) -> None:
 def test_a_running_host_gets_its_policy_back(tmp_path: Path) -> None:
     with Emulator(taskset.load(demo.case_study()).taskset.platform, "lock-priority") as emulator:
         device = str(emulator.socket)
-        results, _ = whole(demo.StudyOptions(device, 0.5, ("segment-busy",), tmp_path / "out"))
+        results = demo.demonstrate(demo.StudyOptions(device, 0.5, ("segment-busy",), tmp_path / "out"))
         with client.connect(device) as control:
             assert control.status()[0].policy is Policy.LOCK_PRIORITY
     assert [one.setup.name for one in results.setups] == ["segment-busy"]

@@ -164,6 +164,8 @@ def save_plot(results: Results, base: Path, footer: str) -> list[Path]:
     paths = [base.with_suffix(suffix) for suffix in (".png", ".svg")]
     with rc_context({"svg.hashsalt": "gpurt", "font.size": 9.5}):
         figure = _figure(results, footer)
+        figure.draw_without_rendering()
+        figure.set_layout_engine(None)  # the layout stays, and is not sought twice for each file
         for path in paths:
             with written(path) as file:
                 figure.savefig(file, dpi=150, format=path.suffix[1:])
