@@ -50,7 +50,6 @@ HEADERS = [
     "userlib/mig.h",
     "analysis/native/simulate.h",
     "analysis/native/explore.h",
-    "analysis/native/dispatch.h",
     "analysis/native/energy_sim.h",
     "analysis/native/columns.h",
     "analysis/native/rta.h",

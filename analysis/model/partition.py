@@ -21,8 +21,7 @@ class Partition:
     ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
     ``name``: of a partition that tasks share; None: it is one task's own.  Such a partition may have its own
     ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
-    the platform; theta beside an alpha of its own is not known.  With a ``domain`` of a Tegra's scheduler
-    the slice is that domain's.
+    the platform; theta beside an alpha of its own is not known.
     NVIDIA's GPUs are divided in four ways.  ``mps_percentage``: of the SMs; ``mps_partition``: the name of one that
     MPS's daemon has made.  ``green_context``: a number; ``mig``: the name of an instance.
     ``shared``: the partition's tasks are threads of one process and have one TSG together, which does their work in
@@ -41,7 +40,6 @@ class Partition:
     mps_partition: str | None = None
     green_context: int | None = None
     mig: str | None = None
-    domain: str | None = None
     shared: Sharing | None = None
 
     @property

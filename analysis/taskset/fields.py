@@ -253,8 +253,4 @@ SHARED_PARTITION = {
         schema.string("^MIG-[A-Za-z0-9-]{1,80}(/[0-9]{1,2}/[0-9]{1,2})?$", "an instance such as nvidia-smi -L lists"),
         "NVIDIA MIG: the instance that its programs execute on",
     ),
-    "domain": Field(
-        schema.string("^[A-Za-z0-9_.-]{1,31}$", "up to 31 letters, digits, '.', '_' and '-'"),
-        "a scheduling domain of a Tegra, which gpurt run makes; slice is then the domain's, and no bound is known",
-    ),
 }

@@ -126,7 +126,7 @@ def from_document(path: Path, tables: Document, report: Mistakes, unplaced: bool
         raise TasksetError(path, report.problems)
     taskset = replace(taskset, assumed=tuple(assumed(tables, taskset)))
     lacks = _lacks(tables["platform"], taskset, report)
-    unmodelled = (*_unmodelled(taskset, report), *_grouped(tables, taskset, report), *spatial)
+    unmodelled = (*_grouped(tables, taskset, report), *spatial)
     stated = taskset.platform.theta_known and not tables["platform"].keys().isdisjoint(("epsilon", "theta"))
     workers = _workers(tables, taskset, report)
     return TasksetFile(path, taskset, launch, _notes(taskset), lacks, unmodelled, stated, at_clocks, workers)
@@ -363,15 +363,6 @@ def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
         text = 'epsilon is missing: what a runlist update costs; gpurt status latency shows it, and "0ns" says none'
         return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
     return ()
-
-
-def _unmodelled(taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
-    """Scheduling domains: neither parts of the GPU in space nor TSGs in one runlist, as docs/partitioning.md says."""
-    why = "no bound is known for scheduling domains; `gpurt run` starts programs in them"
-    return tuple(
-        Problem(line_of(report.lines, ("partition", at, "domain")), f"partition {one.name}: domain {one.domain}: {why}")
-        for at, one in enumerate(taskset.partitions) if one.domain is not None
-    )  # fmt: skip
 
 
 def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:

@@ -43,11 +43,8 @@ def check_mechanisms(taskset: Taskset, report: Mistakes) -> None:
             text = f"{way}: partition {quoted(partitions[given[0][0]].name or '')} has {given[0][1]}; a GPU is divided"
             report.add(("partition", index, way), f"{text} in one way")
     _check_percentages(partitions, taskset.platform, report)
-    for way in ("mps_partition", "green_context", "mig", "domain"):
+    for way in ("mps_partition", "green_context", "mig"):
         _check_own(partitions, way, report)
-    for index, one in enumerate(partitions):
-        if one.domain is not None and one.slice is None:
-            report.add(("partition", index), f'domain {quoted(one.domain)}: "slice" is missing: how long its turns are')
     if taskset.platform.chip is not None and (masked := list(_masked(taskset))):
         from analysis.taskset import masks  # most files have none
 
@@ -72,7 +69,7 @@ def _check_percentages(partitions: Sequence[Partition], platform: Platform, repo
 
 
 def _check_own(partitions: Sequence[Partition], way: str, report: Mistakes) -> None:
-    """No two partitions are the same context, instance or domain."""
+    """No two partitions are the same context or instance."""
     seen: dict[object, str] = {}
     for index, one in enumerate(partitions):
         value = getattr(one, way)

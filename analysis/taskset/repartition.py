@@ -85,7 +85,7 @@ def _table(partition: Partition) -> str:
         "interleave": partition.interleave and f'"{partition.interleave}"',
         "mps_percentage": partition.mps_percentage, "green_context": partition.green_context,
         "mps_partition": partition.mps_partition and f'"{partition.mps_partition}"',
-        "mig": partition.mig and f'"{partition.mig}"', "domain": partition.domain and f'"{partition.domain}"',
+        "mig": partition.mig and f'"{partition.mig}"',
         "shared": partition.shared and f'"{partition.shared.value}"',
     }  # fmt: skip
     rows = "".join(f"{key} = {value}\n" for key, value in values.items() if value is not None)

@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from analysis.answers.loading import refuse_file
 from analysis.answers.verdict import answer
-from analysis.model import Assumed, Task, Taskset
+from analysis.model import Assumed, Task
 from analysis.taskset import TasksetFile
 from analysis.taskset.assumed import of_tests
-from gpurt.errors import RefusedError
+from gpurt.errors import FileError
+from gpurt.text import filename
 from pycontrol.act.plan.admission import standing_places
 from pycontrol.link import applied
 from pycontrol.link.control import connect
-from pycontrol.link.hints import SchedNode
-from pycontrol.link.settings import settings_of
+from pycontrol.link.hints import HintLevel, SchedNode
+from pycontrol.link.tegra import Setting, whole_us
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.objection import Objection
 
@@ -63,9 +65,8 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     Raises:
         TasksetError: the file lacks what its analysis needs, unless forced.
         DeviceError: there is no host, or no node of nvgpu.
-        RefusedError: something is refused, or cannot be set from outside a process.
+        RefusedError: something is refused.
     """
-    _check_domains(loaded.taskset)
     if not force:
         refuse_file(loaded, workers=True)
     verdict = answer(loaded.taskset)
@@ -84,7 +85,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         other = fit.against(found)
         if other and not force:
             return Given(verdict.policy, "", other, False, found, assumes=assumes)
-        settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(loaded.path, matched))
+        settings = [] if all(gpu.emulated for gpu in host.gpus) else list(_settings_of(loaded.path, matched))
         node = stack.enter_context(SchedNode()) if settings else None
         applied.apply_settings(control, host.clients, priorities, settings, node, groups=groups)
     pids = {
@@ -105,9 +106,14 @@ def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -
     return {pid: homes[task.name] for pid, task in matched.items() if task.name in homes and pid in alone}
 
 
-def _check_domains(taskset: Taskset) -> None:
-    """Raises RefusedError for a file with scheduling domains: only a process itself can put its TSGs into one."""
-    for part in taskset.partitions:
-        if part.domain is not None:
-            why = "TSGs of a running program cannot be put into a domain from outside; start it with `gpurt run`"
-            raise RefusedError(f"partition {part.name}: domain {part.domain}: {why}")
+def _settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
+    """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
+    for pid, task in tasks.items():
+        part = task.partition
+        if part is None or (part.slice, part.interleave) == (None, None):
+            continue
+        try:
+            slice_us = None if part.slice is None else whole_us(part.slice)
+        except ValueError as error:
+            raise FileError(f"{filename(file)}: partition {part.name}: slice is {error}, as nvgpu takes it") from None
+        yield Setting(pid, slice_us, None if part.interleave is None else HintLevel[part.interleave.upper()])

@@ -12,7 +12,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from analysis.papers.dispatch import SimulationError
 from analysis.papers.energy import published
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
 from analysis.papers.experiments.plan import Settings
@@ -61,7 +60,7 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted."
 )
 @click.argument("names", metavar="[NAME]...", nargs=-1, type=ExperimentName())
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
-              help="Number of tasksets at each point; otterness: of kernels.  [default: 1000; 200 of energy]")
+              help="Number of tasksets at each point.  [default: 1000; 200 of energy]")
 @click.option("--profiles", type=GivenPath(path_type=Path, file_okay=False),
               help="sbeet, mg: the folder of the profiles that the authors of sBEET-mg published.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
@@ -124,8 +123,6 @@ def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int) ->
     try:
         with render.progress(total, chosen.name) as bar:
             return produce(chosen, settings, output, form, jobs, lambda done, _: bar.reach(done))
-    except SimulationError as error:
-        raise UsageError(f"--tasksets {settings.tasksets}: {error}") from None
     except OSError as error:
         raise unwritable(error.filename or output, error) from None
 

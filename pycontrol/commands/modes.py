@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,11 +21,10 @@ from analysis.answers.choose import (
     with_modes,
 )
 from analysis.answers.chosen import beside_of, covering_test
-from analysis.answers.hosts import unable
 from analysis.answers.loading import rewritable
 from analysis.answers.registry import TESTS
 from analysis.answers.verdict import lacks_theta
-from analysis.model import Taskset
+from analysis.model import POLICIES, Taskset, Waiting
 from analysis.taskset.file import assumptions
 from analysis.taskset.write import write_values
 from gpurt.enums import Form, Tier
@@ -70,8 +69,8 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
     with render.progress(choice_steps(), "comparing") as bar:
         kind = kind or _connected(device)
         every = choices(loaded, bar.update, lambda known: _interrupted(known, as_json))
-        left_out = {unable(kind, one.policy, one.modes.values()) for one in every} - {""} if kind else set[str]()
-        found = [one for one in every if not kind or not unable(kind, one.policy, one.modes.values())]
+        left_out = {_unable(kind, one.policy, one.modes.values()) for one in every} - {""} if kind else set[str]()
+        found = [one for one in every if not kind or not _unable(kind, one.policy, one.modes.values())]
         if not every:
             raise UsageError(f"{filename(file)}: {_no_choice(loaded)}")
         if not found:
@@ -203,3 +202,15 @@ def _data(choice: Choice) -> Document:
         "tasks": {name: {"waiting": mode, "gpu_priority": choice.priorities.get(name)}
                   for name, mode in choice.modes.items()},
     }  # fmt: skip
+
+
+def _unable(host: str, policy: str, modes: Iterable[Waiting]) -> str:
+    """Why this kind of host cannot meet the bounds under this policy and waiting mode; empty if it can.
+
+    ``host``: agents of programs (`gpurt serve`), the kernel module, or virtual GPUs in user space (`emulate`).
+    """
+    if POLICIES[policy].jobs and host != "module":
+        return "policy job has bounds for a host's thread that stays on its CPU, which gpurt.ko alone has"
+    if host == "agents" and POLICIES[policy].raises and any(mode.spins for mode in modes):
+        return "updates by agents sleep: no bound of policy boosted holds then for tasks that wait busily"
+    return ""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,18 @@ from analysis.answers import coupled
 from analysis.answers import partitions as plan
 from analysis.answers.loading import analysable_text
 from analysis.answers.partitions import per_task
-from analysis.partition.admit import Admission, How
+from analysis.partition.admit import Admission, How, Place
 from analysis.partition.admit import admit_task as place_for
 from analysis.partition.merge import Infeasible
 from analysis.partition.variants import Allocation
+from analysis.partition.workload import Workload
 from analysis.rta import Result
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from gpurt.types import Document
 from pycontrol.act.plan import division
-from pycontrol.act.plan.admission import extended, places_of_file, written_places
-from pycontrol.act.plan.admitted import told_admission
+from pycontrol.act.plan.admission import extended, named_task, places_of_file, written_places
 from pycontrol.act.plan.division import (
     COUPLED,
     VARIANTS,
@@ -153,7 +154,7 @@ def _add(file: Path, task: Path, others: str, wish: Wish, output: Path | None, a
         notes += remarks
         with files.written(output) as out:
             out.write(made.encode())
-    data, said = told_admission(file, name, given, answer, inside, notes)
+    data, said = _told_admission(file, name, given, answer, inside, notes)
     data["files"] = [output] if output and answer.how else []
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, said)
@@ -215,3 +216,38 @@ def _tables(found: Allocation, told: Document) -> list[str]:
             rows.append((part["name"], str(part["compute_units"]), name, *times, room(task["deadline_ns"])))
     headers = ("partition", "units", "task", "takes ms", "conflict", "done within ms", "deadline ms")
     return [render.table(headers, rows)]
+
+
+def _told_admission(
+    file: Path, name: str, given: Workload, answer: Admission, inside: str, notes: Sequence[str]
+) -> tuple[Document, str]:
+    """The answer for programs, and for people."""
+    places = named_task(answer)
+    homes = {index: place for place in places for index in place.tasks}
+    index = next(at for at, item in enumerate(given.items) if item.name == name)
+    home = homes.get(index)
+    why = None if answer.how else "; ".join(answer.tried)
+    tasks = {item.name: _placed(given, at, homes[at]) for at, item in enumerate(given.items) if at in homes}
+    data: Document = {
+        "file": file, "test": inside, "task": name, "admitted": answer.how is not None, "why": why,
+        "way": answer.how, "partition": home.name if home else None, "tried": list(answer.tried),
+        "compute_units": given.units, "used_units": sum(place.size for place in places),
+        "partitions": [{"name": place.name, "compute_units": place.size,
+                        "members": [given.items[at].name for at in place.tasks]} for place in places],
+        "tasks": tasks, "files": [], "notes": notes,
+    }  # fmt: skip
+    if not home or not answer.how:
+        return data, "\n".join([f"NOT ADMITTED: {name} has no place", *(f"  {reason}" for reason in answer.tried)])
+    rows = [(name, task["partition"], str(homes[at].size), bound(task["execution_ns"]))
+            for at, (name, task) in enumerate(tasks.items())]  # fmt: skip
+    used = f"{data['used_units']} of {given.units} compute units are used"
+    lines = [f"{name} is admitted to {home.name}: {answer.how.value}; {used}"]
+    lines += [f"  not {reason}" for reason in answer.tried]
+    return data, "\n".join([*lines, render.table(("task", "partition", "units", "takes ms"), rows)])
+
+
+def _placed(given: Workload, index: int, place: Place) -> Document:
+    flags = given.conflicts(place.tasks)
+    conflict = flags[given.items[index].memory]
+    return {"partition": place.name, "execution_ns": given.time(index, place.size, conflict), "conflict": conflict,
+            "deadline_ns": given.items[index].deadline}  # fmt: skip

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from click.core import ParameterSource
 from analysis import taskset
 from analysis.answers.loading import without_workers
 from analysis.model import Waiting
-from gpurt.errors import DeviceError, RuntimeFailure, UsageError
+from gpurt import Client
+from gpurt.errors import DeviceError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
 from gpurt.text import filename, visible
 from pycontrol.act.run import crew, preload
-from pycontrol.act.run.grouped import check_group
 from pycontrol.act.run.of_file import SHARE_PERCENT, Wished, of_file
 from pycontrol.commands.options import JSON, GroupName, Output, PolicyName, Time, command, files_apart
 from pycontrol.output import render
@@ -70,7 +71,7 @@ def run_command(
     if auto or group is not None:
         _refuse_options_of_tasksets()
         if group is not None:
-            check_group(device, group)
+            _check_group(device, group)
         preload.execute(what, device, priority, group, auto)
     if what and priority:
         raise UsageError("--priority goes with --auto or --group")
@@ -111,3 +112,30 @@ def _refuse_options_of_tasksets() -> None:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and option.name not in ("what", "auto", "priority", "group"):
             raise UsageError(f"{option.opts[0]} goes with a taskset file, not with --auto or --group")
+
+
+def _check_group(device: str | None, name: str) -> None:
+    """Joins the group for a moment, as the program will.
+
+    Raises:
+        DeviceError: there is no host.
+        RefusedError: the host has no groups, or no place in this one.
+    """
+    os.environ.pop("GPURT_GROUP", None)  # of a program around this one, whose group this one's takes the place of
+    try:
+        client = Client(device)
+    except OSError as error:
+        raise DeviceError(error.strerror or str(error)) from None
+    with client:
+        try:
+            client.join(name)
+        except OSError as error:
+            raise _refused(name, error.errno or 0) from None
+
+
+def _refused(name: str, code: int) -> RefusedError:
+    if code == errno.EOPNOTSUPP:
+        return RefusedError("this host has no groups")
+    if code == errno.EDQUOT:
+        return RefusedError(f"group {name} has no place: too many groups or members, or another budget")
+    return RefusedError(f"group {name}: {errno.errorcode.get(code, code)}")

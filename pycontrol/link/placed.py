@@ -21,8 +21,6 @@ def place_of(part: Partition) -> str:
     if way := way_of(part):
         value = getattr(part, way)
         words.append(f"{way}={value:#x}" if way == "cu_mask" else f"{way}={value}")
-    if part.domain:
-        words.append(f"domain={part.domain}")
     return " ".join(str(word) for word in words if word is not None)
 
 

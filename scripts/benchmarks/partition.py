@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The planner on tasksets of contention-aware partitioning, and the dispatch model; times of one core."""
+"""The planner on tasksets of contention-aware partitioning; times of one core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analysis.papers.experiments.otterness import TABLE_1, Scenario, simulated
 from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results, zahaf_workload
 from analysis.partition.exact import exact
 
@@ -16,15 +15,14 @@ PAPERS = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina"
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: tasksets of 50 tasks and of 200, tasks of an optimum, and launches."""
+    """How much is measured: tasksets of 50 tasks and of 200, and tasks of an optimum."""
 
     fifty: int = 20
     two_hundred: int = 5
     exact: int = 16
-    launches: int = 200
 
 
-QUICK = Effort(1, 1, 8, 5)
+QUICK = Effort(1, 1, 8)
 
 
 def spent(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> float:
@@ -35,15 +33,8 @@ def spent(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> fl
     return (time.process_time() - start) / count * 1e3
 
 
-def dispatched(one: Scenario, launches: int) -> float:
-    """Seconds of the core to simulate a row of RTNS'21's table 1."""
-    start = time.process_time()
-    simulated(one, launches, 1)
-    return time.process_time() - start
-
-
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """The figures: a taskset of 50 and of 200 tasks, an optimum, and a row of a table."""
+    """The figures: a taskset of 50 and of 200 tasks, and an optimum."""
     effort = QUICK if quick else Effort()
     yield "partition.50_tasks.four_variants", spent(Parameters(utilization=44), effort.fifty, PAPERS), "ms"
     for way in (("sms-ina", "dec"), ("fit-ina", "dec"), ("fit-act", "dec")):
@@ -52,4 +43,3 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     start = time.process_time()
     exact(workload)
     yield f"partition.{effort.exact}_tasks.exact", (time.process_time() - start) * 1e3, "ms"
-    yield "partition.dispatch.slowest_row.seconds", max(dispatched(one, effort.launches) for one in TABLE_1), "s"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from claims import Claim
+from otterness import Scenario
 
-from analysis.papers.experiments.otterness import Scenario
 from analysis.papers.experiments.rows import Row
 
 

@@ -4,24 +4,16 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from otterness import STUDIES, TABLE_1, TABLE_2, distributed, figure_9, packed_blocks, table
 from otterness_claims import JUDGES, Claim
 
-from analysis.papers.experiments import otterness
-from analysis.papers.experiments.otterness import TABLE_1, TABLE_2, distributed, packed_blocks
 from analysis.papers.experiments.rows import Row
-from pycontrol import cli
 
-STUDIES = {study.name: study for study in otterness.STUDIES}
 STORED = Path(__file__).resolve().parents[2] / "docs/experiments/partitioning"
-
-
-def rows(name: str, samples: int = 4) -> list[Row]:
-    return STUDIES[name].run(samples, 1, lambda: None)
 
 
 def judged(name: str, found: list[Row]) -> list[Claim]:
@@ -61,15 +53,24 @@ def test_the_stored_verdicts_are_those_of_the_stored_rows(name: str) -> None:
     for claim in judged(name, stored(name)):
         mark = "reproduced" if claim.reproduced else "NOT REPRODUCED"
         assert f"{mark}: {claim.text}: {claim.why}" in page
-    assert len(stored(name)) == STUDIES[name].size
 
 
-@pytest.mark.parametrize("name", ["otterness-table1", "otterness-table2"])
-def test_a_short_run_has_the_stored_means(name: str) -> None:
-    """Within a tenth: few kernels, and another phase between the two streams."""
-    for short, long in zip(rows(name), stored(name), strict=True):
-        assert (short["name"], short["mask"]) == (long["name"], long["mask"])
-        assert abs(short["mean_ns"] / long["mean_ns"] - 1) < 0.12
+def test_a_short_run_has_the_stored_means() -> None:
+    """Within a tenth: few kernels, and another phase between the two streams.  Rows of uneven masks are slow."""
+    chosen = [one for one in dict.fromkeys([*TABLE_1, *TABLE_2]) if "uneven" not in one.partitioning]
+    known = {(row["name"], row["mask"]): row for name in STUDIES if "table" in name for row in stored(name)}
+    assert len(chosen) > 10
+    for short in table(chosen, 3):
+        assert abs(short["mean_ns"] / known[short["name"], short["mask"]]["mean_ns"] - 1) < 0.12
+
+
+def test_a_short_figure_is_the_stored_one() -> None:
+    known = {(row["curve"], row["x"]): row for row in stored("otterness-fig9")}
+    assert len(known) == 120
+    for row in figure_9(1, (15, 16, 31, 60)):
+        stored_row = known[row["curve"], row["x"]]
+        assert (row["mask"], row["formula_ns"]) == (stored_row["mask"], stored_row["formula_ns"])
+        assert abs(row["mean_ns"] / stored_row["mean_ns"] - 1) < 0.12
 
 
 def test_verdicts_can_be_no() -> None:
@@ -79,21 +80,3 @@ def test_verdicts_can_be_no() -> None:
     assert held == ["Observation 1: MM256 is MM1024's worst competitor under full sharing"]  # a tie
     level = [{**row, "mean_ns": 10**6} for row in stored("otterness-fig9")]
     assert not verdicts("otterness-fig9", level)["packed times jump at 16, 31 and 46 CUs"]
-
-
-def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ["experiment", "run", "otterness-fig9", "--tasksets", "2", "-o", str(tmp_path)]
-    assert cli.run([*words, "--json"]) == 0
-    (report,) = json.loads(capsys.readouterr().out)["results"]
-    assert [Path(file).name for file in report["files"]] == ["otterness-fig9.csv", "otterness-fig9.png"]
-    assert all(Path(file).stat().st_size > 1000 for file in report["files"])
-    assert len(report["rows"]) == 120
-    assert cli.run(words) == 0
-    (tmp_path / "file").touch()
-    assert cli.run(["experiment", "run", "otterness-fig9", "--tasksets", "1", "-o", str(tmp_path / "file")]) in (2, 3)
-
-
-def test_more_kernels_than_can_be_simulated_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert cli.run(["experiment", "run", "otterness-table1", "--tasksets", "100001", "-o", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith("gpurt: --tasksets 100001: 1 to 100000 launches can be simulated")
-    assert list(tmp_path.iterdir()) == []

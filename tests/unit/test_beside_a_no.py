@@ -14,7 +14,7 @@ import pytest
 from calls import Gpurt, caller, everywhere
 from fit_cases import FILES, HOSTS, Fake
 
-from analysis.answers.less import least
+from analysis.answers.no import least
 from analysis.answers.sensitivity import changed, task_margin
 from analysis.answers.verdict import answer
 from analysis.taskset import load

@@ -202,24 +202,6 @@ def test_green_contexts_and_instances(tmp_path: Path) -> None:
     assert instance["CUDA_VISIBLE_DEVICES"] == "MIG-0a-1b"
 
 
-def test_a_domain_is_the_preload_librarys_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a virtual GPU nothing is set, and a remark says so; what the environment has is never silently replaced."""
-    monkeypatch.setattr("pycontrol.act.run.preload.find_preload", lambda: Path("/somewhere/library.so"))
-    domain = 'domain = "vision"\nslice = "5ms"'
-    found = confined(tmp_path, domain)
-    assert found.domains == {"vision": 5_000_000}
-    assert found.environments["t"]["GPURT_DOMAIN"] == "vision"
-    assert found.environments["t"]["LD_PRELOAD"].startswith("/somewhere/library.so")
-    assert "GPURT_DOMAIN" not in found.environments["u"]
-    assert any("no bound is known" in note for note in found.notes)
-    virtual = confined(tmp_path, domain, emulated=True)
-    assert virtual.domains == {}
-    assert "GPURT_DOMAIN" not in virtual.environments["t"]
-    assert any(note.endswith("domain of the file are not set") for note in virtual.notes)
-    with pytest.raises(UsageError, match="GPURT_DOMAIN is set"):
-        confined(tmp_path, domain, GPURT_DOMAIN="other")
-
-
 def test_a_virtual_gpu_is_divided_by_none_of_these(tmp_path: Path) -> None:
     found = confined(tmp_path, 'cu_mask = "0xfffff"', emulated=True)
     assert found.environments == {

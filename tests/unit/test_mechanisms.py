@@ -20,7 +20,7 @@ from gpurt.errors import TasksetError
 
 HEAD = '[platform]\ncpus = 2\nepsilon = "0ns"\ncompute_units = {units}\n{more}'
 PART = '[[partition]]\nname = "{}"\ncompute_units = {}\n{}\n'
-FULL = 'mps_percentage = 50\nslice = "5ms"\ndomain = "vision"'
+FULL = 'mps_percentage = 50\nslice = "5ms"'
 
 
 def text_of(first: str, second: str, units: int = 40, more: str = "", one: int = 20) -> str:
@@ -41,7 +41,7 @@ def test_every_field_is_read_written_and_in_the_schema(tmp_path: Path) -> None:
     path.write_text(text)
     jsonschema.validate(tomllib.loads(text), json_schema())
     one, other = load(path).taskset.partitions
-    assert one == Partition(20, None, "a", slice=5_000_000, mps_percentage=50, domain="vision")
+    assert one == Partition(20, None, "a", slice=5_000_000, mps_percentage=50)
     assert (way_of(one), way_of(Partition(1)), way_of(Partition(1, green_context=0))) == (
         "mps_percentage", None, "green_context"
     )  # fmt: skip
@@ -68,9 +68,6 @@ MI50, RDNA = 'chip = "mi50"\n', 'chip = "gfx1030"\n'
         (text_of('mig = "MIG-7/1/0"', 'mig = "MIG-7/1/0"  '), 'mig = "MIG-7/1/0"  ', 'partition "a" has MIG-7/1/0'),
         (text_of('mig = "GPU-7"', ""), "mig", "expected an instance such as nvidia-smi -L lists"),
         (text_of('mig = "MIG-7\\nX"', ""), "mig", "expected an instance such as nvidia-smi -L lists"),
-        (text_of('domain = "d"', ""), '[[partition]]\nname = "a"', '"slice" is missing'),
-        (text_of('domain = "a/b"\nslice = "1ms"', ""), "domain", "up to 31 letters"),
-        (text_of('domain = "d"\nslice = "1ms"', 'domain = "d" \nslice = "1ms"'), 'domain = "d" ', 'has d already'),
         (text_of('cu_mask = "0xfffff"', "", more='chip = "mi51"\n'), "chip", 'no chip is called "mi51"'),
         (text_of('cu_mask = "0xfffff"', "", 64, MI50), "compute_units = 64", "mi50 has 60, got 64"),
         (text_of('cu_mask = "0x1fffff"', "", 80, RDNA), 'cu_mask', "not for gfx1030: E2"),

@@ -91,8 +91,6 @@ void files_opened(int fd, const char *path)
 		files = file;
 	}
 	assign(fd, file);
-	if (file && file->family->opened)
-		file->family->opened(file, fd);
 }
 
 /*

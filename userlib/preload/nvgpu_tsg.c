@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "nvgpu.h"
 #include "preload.h"
 
 enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
@@ -116,22 +115,6 @@ static void on_tsg(struct gpu_file *file, unsigned int number, bool done)
 		agent_refresh(tsg);
 }
 
-/* Also a descriptor of an older file, if it is looked at for the first time: then the driver may refuse the domain. */
-static void nvgpu_opened(struct gpu_file *file, int fd)
-{
-	if (file->kind == NODE_TSG)
-		domain_join(fd);
-}
-
-static int nvgpu_call(int fd, unsigned long request, void *argument)
-{
-	if (domain_keeps(request)) {
-		errno = EPERM;
-		return -1;
-	}
-	return real_ioctl(fd, request, argument);
-}
-
 static void nvgpu_after(struct gpu_file *file, int fd, unsigned long request, void *argument, int result)
 {
 	unsigned int type = _IOC_TYPE(request), number = _IOC_NR(request);
@@ -178,8 +161,6 @@ static unsigned int nvgpu_tier(const char **how)
 const struct family family_nvgpu_tsg = {
 	.name = "nvgpu-tsg",
 	.node = nvgpu_node,
-	.opened = nvgpu_opened,
-	.call = nvgpu_call,
 	.after = nvgpu_after,
 	.closed = nvgpu_closed,
 	.turn = nvgpu_turn,

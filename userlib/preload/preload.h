@@ -12,7 +12,6 @@
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
  *	nvidia_address.c	NVIDIA's: where a GPU is
  *	mps.c		clients of NVIDIA's MPS, which no agent switches
- *	nvgpu_domain.c	the scheduling domain of nvgpu that the process keeps to
  *	kfd_topology.c kfd_mask.c	AMD's: which GPUs there are; the compute units that queues may use
  *	segments.c	automatic segments: work that was launched and not yet waited for
  *	cuda.c hip.c	the entry points of the CUDA driver and HIP libraries
@@ -21,11 +20,10 @@
  *	explicit.c	programs that mark their segments themselves
  *
  * The library acts only on objects that this process made, through the descriptor that made them.  Every call of the
- * program reaches the real function unchanged, except calls that make or change a queue of KFD (kfd_queue.c).  With
- * GPURT_DOMAIN, calls that change the domain of a TSG are another exception (nvgpu_domain.c).  Calls that are not
- * recognised are counted.  If there is no host, or the host goes away, the TSGs are put back on the GPU and the program
- * runs unmanaged.  Where the host's driver switches the GPU itself (tier T2), the library makes automatic segments
- * only.
+ * program reaches the real function unchanged, except calls that make or change a queue of KFD (kfd_queue.c).  Calls
+ * that are not recognised are counted.  If there is no host, or the host goes away, the TSGs are put back on the GPU and
+ * the program runs unmanaged.  Where the host's driver switches the GPU itself (tier T2), the library makes automatic
+ * segments only.
  *
  * Policy `boosted` raises the thread that launches the first work of a segment.  The library cannot know whether the
  * program spins when it waits for its work, and most do.  So the form is `owner`, which is right either way.
@@ -34,7 +32,7 @@
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
  * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
  * GPURT_NVIDIA_MANY=1 (one call switches several processes),
- * GPURT_CU_MASK, GPURT_DOMAIN, GPURT_FORM.
+ * GPURT_CU_MASK, GPURT_FORM.
  */
 #ifndef GPURT_PRELOAD_H
 #define GPURT_PRELOAD_H
@@ -85,8 +83,6 @@ struct family {
 	const char *name;		/* as `gpurt status` shows it */
 	/* Returns which of the family's nodes @path is, from 1, or 0 if it is none. */
 	int (*node)(const char *path);
-	/* Called with the lock held when the process has a new open file.  May be NULL. */
-	void (*opened)(struct gpu_file *file, int fd);
 	/*
 	 * Called without the lock, in place of the real ioctl: makes it, perhaps with other arguments, and updates the
 	 * list of the process's objects.  May be NULL.

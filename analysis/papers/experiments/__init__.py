@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from analysis.papers.experiments import boosted, energy, gcaps, otterness, rtgpu, thesis, zahaf
+from analysis.papers.experiments import boosted, energy, gcaps, rtgpu, thesis, zahaf
 from analysis.papers.experiments.energy import EnergyExperiment
 from analysis.papers.experiments.schedulability import Schedulability
 from analysis.papers.experiments.study import Study
@@ -16,4 +16,4 @@ EXPERIMENTS: dict[str, Schedulability] = {experiment.name: experiment for experi
 #: Misses and energy; they need the published profiles.
 ENERGY: dict[str, EnergyExperiment] = {experiment.name: experiment for experiment in energy.EXPERIMENTS}
 #: The experiments that are not drawn at points in pieces.
-STUDIES: dict[str, Study] = {study.name: study for study in (*otterness.STUDIES, *zahaf.STUDIES)}
+STUDIES: dict[str, Study] = {study.name: study for study in zahaf.STUDIES}

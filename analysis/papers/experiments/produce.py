@@ -33,9 +33,7 @@ def produce(
 ) -> Produced:  # fmt: skip
     """Writes NAME.csv and the pictures into the folder, which is made if it is not there.
 
-    Raises:
-        OSError: a file cannot be written.
-        SimulationError: the number of samples is too large to simulate.
+    Raises OSError.
     """
     start = time.monotonic_ns()
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,16 +2,16 @@
 """The environment that a program has to find so that it uses its partition only.
 
 All partitions of a file are checked against the machine before any program starts.  On AMD's GPUs the preload library
-masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  On a Tegra that library puts each TSG into
-its partition's domain.  NVIDIA's libraries read the percentage of MPS and the MIG instance.  Green contexts are made by
-the program itself, from the numbers that it finds; so are kernels that stay on given SMs (sms.py).
+masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  NVIDIA's libraries read the percentage of
+MPS and the MIG instance.  Green contexts are made by the program itself, from the numbers that it finds; so are kernels
+that stay on given SMs.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from analysis.masks.hsa_text import MaskTextError, RocrLimits, write_masks
 from analysis.masks.hsa_text import parse_hsa as parse_text
@@ -23,7 +23,7 @@ from analysis.taskset import Launch, TasksetFile
 from analysis.taskset.mechanisms import way_of
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import visible
-from pycontrol.act.run import preload, sms
+from pycontrol.act.run import preload
 from pycontrol.link.placed import PARTITION_VARIABLE as PARTITION
 from pycontrol.link.placed import place_of
 from pycontrol.machine import topology as machine
@@ -38,27 +38,21 @@ HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
 STATIC = "CUDA_MPS_SM_PARTITION"
 PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
-#: The scheduling domain that the preload library puts the program's TSGs into.
-DOMAIN = "GPURT_DOMAIN"
 ROCR_DEVICES = "ROCR_VISIBLE_DEVICES"
-
-#: A remark on every run with domains.
-UNBOUNDED = (
-    "domains take turns by nvgpu's own thread, which gives the driver's own domain and those of others turns, too: "
-    "no bound is known for them"
+#: The SMs on which programs of a partition keep their kernels, if they do so themselves (gpurt_sm.h).
+SM_FIRST, SM_COUNT = "GPURT_SM_FIRST", "GPURT_SM_COUNT"
+SM_NOTE = (
+    f"programs with kernels of gpurt_sm.h keep them on the SMs of {SM_FIRST} and {SM_COUNT}, others use all; on NVIDIA "
+    "their kernels execute beside each other in one context only: threads of one process, or MPS"
 )
 
 
 @dataclass(frozen=True)
 class Confined:
-    """The additions to the environment of each task's program, and remarks.
-
-    ``domains``: which are to be there while programs run, slices in ns by name.
-    """
+    """The additions to the environment of each task's program, and remarks."""
 
     environments: dict[str, dict[str, str]]
     notes: tuple[str, ...] = ()
-    domains: dict[str, int] = field(default_factory=dict)
 
 
 def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.environ, gpus: int = 1) -> Confined:
@@ -74,8 +68,8 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
         UsageError: the environment contradicts the file.
         RuntimeFailure: there is no preload library.
     """
-    given_sms, remark = sms.ranges(file.taskset)
-    if given_sms and (there := [name for name in (sms.FIRST, sms.COUNT) if name in given]):
+    given_sms, remark = _sm_ranges(file.taskset)
+    if given_sms and (there := [name for name in (SM_FIRST, SM_COUNT) if name in given]):
         raise UsageError(f"{there[0]} is set: unset it, the file says which SMs programs use")
     launched = [task for task in file.taskset if task.partition and file.launch.get(task.name, Launch()).command]
     made = {task.name: {PARTITION: place_of(task.partition)}
@@ -85,11 +79,7 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
     for task in launched:
         made[task.name] = {**made.get(task.name, {}), **given_sms.get(id(task.partition), {})}
     notes = [remark] if remark and launched else []
-    domains = {one.domain: one.slice for one in file.taskset.partitions if one.domain and one.slice}
-    if domains and DOMAIN in given:
-        raise UsageError(f"{DOMAIN} is set: unset it, the file says which domains programs use")
     if emulated:
-        ways += ["domain"] if domains else []
         notes += _virtual(file.taskset, gpus, made)
         notes += [f"the host's GPU is virtual: {', '.join(ways)} of the file are not set"] if ways else []
         return Confined(made, tuple(notes))
@@ -99,9 +89,7 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
         notes += remarks
     for task in launched:
         made[task.name] = {**made.get(task.name, {}), **of_part[id(task.partition)]}
-    if domains:
-        notes.append(UNBOUNDED)
-    return Confined(made, tuple(dict.fromkeys(notes)), domains)
+    return Confined(made, tuple(dict.fromkeys(notes)))
 
 
 def _virtual(taskset: Taskset, gpus: int, made: dict[str, dict[str, str]]) -> list[str]:
@@ -130,9 +118,7 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
         made, notes = _green(part.green_context, file.taskset.partitions, given)
     elif part.mig is not None:
         made = {DEVICES: part.mig}
-    if part.domain is not None:
-        made[DOMAIN] = part.domain
-    if part.cu_mask is not None or part.domain is not None:
+    if part.cu_mask is not None:
         made["LD_PRELOAD"] = preload.environment(preload.find_preload(), None)["LD_PRELOAD"]
     return made, notes
 
@@ -238,3 +224,25 @@ def _green(index: int, parts: Sequence[Partition], given: Mapping[str, str]) -> 
     split = ",".join(str(sizes[number]) for number in sorted(sizes))
     note = f"green contexts are made by the programs, from {CONTEXT} and {SPLIT}; contexts of different processes "
     return {CONTEXT: str(index), SPLIT: split}, [note + "execute beside each other under MPS only"]
+
+
+def _sm_ranges(taskset: Taskset) -> tuple[dict[int, dict[str, str]], str]:
+    """The environment that programs find, by id() of their partition, and a remark; "" if there is none.
+
+    Partitions that only say how many units they have get SMs in the file's order: the named ones first, then those of
+    single tasks.  No SM is in two.  If a mechanism of the driver's divides the GPU, if there are fewer units, or if
+    nothing says how many there are, none.
+    """
+    there = taskset.platform.compute_units
+    own = [task.partition for task in taskset if task.partition and task.partition.name is None]
+    parts = [*taskset.partitions, *own]
+    if not there or any(map(way_of, parts)) or not any(part.size for part in parts):
+        return {}, ""
+    made, first = {}, 0
+    for part in parts:
+        if part.size:
+            made[id(part)] = {SM_FIRST: str(first), SM_COUNT: str(part.size)}
+            first += part.size
+    if first > there:
+        return {}, f"partitions have {first} units and the GPU {there}: no program is told which SMs are its own"
+    return made, SM_NOTE

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from pycontrol.act.run.confine import confine
 from pycontrol.act.run.crew import CrewOptions, stand_ins
 from pycontrol.ending import raised_signals
 from pycontrol.link.control import Control, connect
-from pycontrol.link.nvs import Nvs, domains_of
 from pycontrol.link.rules import all_raisable
 from pycontrol.machine.placement import place_cpus
 from pycontrol.observe.fit import fit
@@ -121,9 +119,9 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
                                share=wished.share)  # fmt: skip
     about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
     partial = Partial(wished.trace_path, about) if wished.trace_path else None
-    seen, domains, unsaved = _recorded(loaded, options, confined.domains, partial, wished.trace_path)
+    seen, unsaved = _recorded(loaded, options, partial, wished.trace_path)
     answer = verdict(wished.trace_path or loaded.path, seen.trace, loaded)
-    remarks = [*_stood_in(loaded, wished.share), *confined.notes, *domains, *seen.notes, *answer.remarks,
+    remarks = [*_stood_in(loaded, wished.share), *confined.notes, *seen.notes, *answer.remarks,
                *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
     return Done(seen, used, answer, list(dict.fromkeys(remarks)), unsaved)
 
@@ -149,11 +147,12 @@ def _stood_in(loaded: TasksetFile, share: int) -> list[str]:
 
 
 def _recorded(
-    loaded: TasksetFile, options: CrewOptions, domains: dict[str, int], partial: Partial | None, path: Path | None
-) -> tuple[launch.Run, list[str], FileError | None]:  # fmt: skip
-    """The run, remarks on it, and why its trace is not whole on disk; None if it is."""
+    loaded: TasksetFile, options: CrewOptions, partial: Partial | None, path: Path | None
+) -> tuple[launch.Run, FileError | None]:  # fmt: skip
+    """The run, and why its trace is not whole on disk; None if it is."""
     try:
-        seen, remarks = _launched(loaded, options, domains, partial)
+        with raised_signals(), render.progress(int(options.seconds * 10), "running") as bar:
+            seen = launch.launch(loaded, options, lambda passed: bar.reach(int(passed * 10)), partial)
     except BaseException:
         if partial and not partial.count:
             partial.over()
@@ -163,20 +162,8 @@ def _recorded(
             seen.trace.save(path)
             partial.over()
         except FileError as error:
-            return seen, remarks, partial.kept(error)
-    return seen, remarks, None
-
-
-def _launched(
-    loaded: TasksetFile, options: CrewOptions, domains: dict[str, int], partial: Partial | None
-) -> tuple[launch.Run, list[str]]:  # fmt: skip
-    """The run, in these domains (slices in ns by name), and remarks on them."""
-    with ExitStack() as stack:
-        stack.enter_context(raised_signals())
-        remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
-        with render.progress(int(options.seconds * 10), "running") as bar:
-            seen = launch.launch(loaded, options, lambda passed: bar.reach(int(passed * 10)), partial)
-    return seen, remarks
+            return seen, partial.kept(error)
+    return seen, None
 
 
 def _permitted(control: Control, loaded: TasksetFile, mode: Waiting | None, policy: str | None) -> fit.Host:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from analysis.model import CpuSegment, Task
 from analysis.taskset import TasksetFile
 from pycontrol.machine.programs import tasks_of
-from pycontrol.observe.judge.arrivals import Arrivals
 
 #: A program is broken if its task has more jobs or segments under way than this.
 MOST_OPEN = 1000
@@ -25,6 +24,40 @@ def meaning(file: TasksetFile, name: str) -> str | None:
     if not tasks and pid.isdecimal():
         tasks = tasks_of(file, program)
     return tasks[0] if len(tasks) == 1 else None
+
+
+class Arrivals:
+    """When the jobs of a task arrived, as its releases and the arrivals before allow.
+
+    A release r belongs to an arrival in [r - J, r], which is T after the one before at least, and ``gap`` at most.  If
+    there is none, no arrivals explain the releases.  The distance of two releases alone, T - J at least, would miss
+    what drifts over several jobs.
+
+    Args:
+        gap: the longest distance of two arrivals, ns, where a bound rests on it.
+    """
+
+    def __init__(self, task: Task, gap: int | None = None) -> None:
+        self.task, self.gap = task, gap
+        self._last: tuple[int, int] | None = None  # the earliest and the latest that the last arrival can be
+
+    def release(self, at: int) -> int | None:
+        """Takes the next release; how long after the arrival before it is, ns, if that is wrong; else None."""
+        before, self._last = self._last, (at - self.task.jitter, at)
+        if before is None:
+            return None
+        first, last = before[0] + self.task.period, at if self.gap is None else before[1] + self.gap
+        if first > at:
+            self._last = at, at
+            return at - before[0]
+        if last < at - self.task.jitter:
+            return at - self.task.jitter - before[1]
+        self._last = max(first, at - self.task.jitter), min(last, at)
+        return None
+
+    def forget(self) -> None:
+        """Releases were not seen: the next one is as the first."""
+        self._last = None
 
 
 @dataclass

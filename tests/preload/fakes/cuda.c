@@ -247,7 +247,7 @@ static int make_nvgpu(struct context *c)
 
 static int own_nvgpu(const char *what, int n)
 {
-	uint64_t object[2] = { 0 }, submit[3] = { 0 }, domain[4] = { 0 }, mode = 0;
+	uint64_t object[2] = { 0 }, submit[3] = { 0 }, mode = 0;
 
 	if (!strcmp(what, "channel"))
 		return add_channel(current, n);
@@ -255,8 +255,6 @@ static int own_nvgpu(const char *what, int n)
 		return close(current->channels[n]);
 	if (!strcmp(what, "unbind"))
 		return ioctl(current->tsg_fd, _IOW('T', 2, int32_t), &current->channels[n]);
-	if (!strcmp(what, "domain"))
-		return ioctl(current->tsg_fd, _IOW('T', 16, uint64_t[4]), domain);
 	if (!strcmp(what, "share"))
 		return ioctl(current->tsg_fd, _IOWR('T', 20, uint64_t[3]), submit);
 	if (!strcmp(what, "submit"))

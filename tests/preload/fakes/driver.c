@@ -109,8 +109,7 @@ static void *nested_of_instance(uint64_t address, uint32_t *size)
 
 /*
  * The parameters of RM_CONTROL and RM_ALLOC, and a bitmap of groups are behind a pointer at a fixed place.  The fake
- * GPU gets the cookie of the channel that nvgpu binds to a group or unbinds, in place of the channel.  The same goes
- * for the domain that nvgpu puts a group into.
+ * GPU gets the cookie of the channel that nvgpu binds to a group or unbinds, in place of the channel.
  */
 static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
 {
@@ -120,7 +119,7 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 	int32_t fd;
 
 	*size = 0;
-	if (_IOC_TYPE(request) == 'T' && (_IOC_NR(request) <= 2 || _IOC_NR(request) == 11 || _IOC_NR(request) == 16)) {
+	if (_IOC_TYPE(request) == 'T' && (_IOC_NR(request) <= 2 || _IOC_NR(request) == 11)) {
 		memcpy(&fd, argument, sizeof(fd));
 		channel = fake_cookie(fd);
 		*size = sizeof(channel);
@@ -131,12 +130,6 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 
 		memcpy(size, where, sizeof(*size));
 		memcpy(&address, where + 8, sizeof(address));
-		return (void *)(uintptr_t)address;
-	}
-	if (_IOC_TYPE(request) == 'N' && _IOC_NR(request) == 3) {	/* domains, 80 bytes each */
-		memcpy(&address, argument, sizeof(address));
-		memcpy(size, argument + 8, sizeof(*size));
-		*size = address && *size <= 20 ? 80 * *size : 0;
 		return (void *)(uintptr_t)address;
 	}
 	if (_IOC_TYPE(request) == 'K')

@@ -24,7 +24,6 @@ class Group:
     number: int = 0  # in the whole machine
     slice_us: int = 1024
     level: int = 0
-    domain: str = ""  # of nvgpu; empty: the driver's own
     mode: int = 4  # of compute preemption; 4: within kernels
     waiters: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
     log: list[tuple[int, int]] = field(default_factory=list)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 
-import nvs
 from drivers import Caller, Faults, File, Refused
 from engine import Engine
 from kfd import Kfd, RenderNode
@@ -17,7 +16,7 @@ KINDS = {
     "/dev/nvidiactl": Nvidia, "/dev/nvidia-uvm": NvidiaUvm, "/dev/nvhost-ctrl-gpu": NvgpuControl,
     "/dev/nvhost-tsg-gpu": NvgpuTsg, "/dev/nvhost-gpu": NvgpuChannel,
     "/dev/nvgpu/igpu0/sched": NvgpuSched, "/dev/nvgpu/igpu0/ctrl": NvgpuControl, "/dev/nvgpu/igpu0/tsg": NvgpuTsg,
-    "/dev/nvgpu/igpu0/channel": NvgpuChannel, nvs.NODE: nvs.NvgpuNvs,
+    "/dev/nvgpu/igpu0/channel": NvgpuChannel,
     "/dev/kfd": Kfd, "/dev/dri/renderD128": RenderNode, "/dev/dri/renderD129": RenderNode,
     "/dev/dri/card0": RenderNode, "/dev/dri/card1": RenderNode,
 }  # fmt: skip
@@ -27,8 +26,6 @@ def file_of(path: str, caller: Caller, engines: list[Engine], faults: Faults) ->
     """The file that opening that node makes."""
     if path.startswith("/dev/nvidia-caps/nvidia-cap"):
         return Cap(path, caller, engines, faults)
-    if path.startswith(f"{nvs.NODE}-"):
-        return nvs.NvgpuDomain(path, caller, engines, faults)
     if path not in KINDS:
         raise Refused(errno.ENOENT)
     return KINDS[path](path, caller, engines, faults)

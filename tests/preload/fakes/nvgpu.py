@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A model of nvgpu (Tegra): control, group, channel and scheduling nodes, as strict as L4T r32.7.1, 35.6.0 and r36.4.
+"""A model of nvgpu (Tegra): control, group and channel nodes, as strict as L4T r32.7.1, 35.6.0 and r36.4.
 
 A group runs if one of its channels is set up and enabled.  Each action of the driver itself on a group begins with a
 disabled group and ends with an enabled one.  The driver does not remember what the group was before (common/fifo/tsg.c,
@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from drivers import Caller, File, Refused
 from engine import Group
-from nvs import Domain, NvgpuDomain
 
 
 class NvgpuControl(File):
@@ -39,28 +38,7 @@ class NvgpuTsg(File):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self.channels: list[NvgpuChannel] = []
-        self.domain: Domain | None = None
         self.add((0, 0), 0, False)
-
-    def close(self) -> None:
-        super().close()
-        if self.domain:
-            self.domain.uses -= 1
-
-    def join(self, argument: bytearray, nested: bytearray) -> None:
-        """Only a group none of whose channels is active changes its domain: nvgpu_tsg_bind_domain()."""
-        if any(struct.unpack_from("=iQQQ", argument, 4)):
-            raise Refused(errno.EINVAL)
-        file = self.FILES.get(struct.unpack("=Q", nested)[0])
-        if not isinstance(file, NvgpuDomain):
-            raise Refused(errno.ENOENT)
-        if any(channel.ready for channel in self.channels):
-            raise Refused(errno.EINVAL)
-        if self.domain:
-            self.domain.uses -= 1
-        self.domain = file.domain
-        self.domain.uses += 1
-        self.groups[0, 0].domain = self.domain.name
 
     def recount(self) -> None:
         self.switch(self.groups[0, 0], any(channel.ready and channel.enabled for channel in self.channels))
@@ -98,7 +76,7 @@ class NvgpuTsg(File):
         self.set(True)
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        names = {1: "bind", 2: "unbind", 3: "enable", 4: "disable", 5: "preempt", 11: "bind", 16: "join", 20: "share"}
+        names = {1: "bind", 2: "unbind", 3: "enable", 4: "disable", 5: "preempt", 11: "bind", 20: "share"}
         name = names.get(code & 0xFF) if code >> 8 & 0xFF == ord("T") else None
         if name is None:
             raise Refused(errno.ENOTTY)
@@ -111,8 +89,6 @@ class NvgpuTsg(File):
             if not isinstance(channel, NvgpuChannel):
                 raise Refused(errno.EINVAL)
             (self.bind if name == "bind" else self.unbind)(channel)
-        elif name == "join":
-            self.join(argument, nested)
         elif name == "preempt":
             self.preempt()
         elif name != "share":

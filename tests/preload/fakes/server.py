@@ -25,7 +25,6 @@ from mig import Cap
 from nodes import file_of
 from nvgpu import NvgpuTsg
 from nvidia import Nvidia, NvidiaUvm
-from nvs import Domain, NvgpuNvs
 from pci import write as write_pci
 from topology import Gpu, write
 
@@ -186,8 +185,6 @@ class Server:
             self.machine(what["gpus"], what["release"], what["cwsr"])  # type: ignore[arg-type]
         elif what["op"] == "divide":
             self.divide(what["gpu"], what["instance"], what["computes"])  # type: ignore[arg-type]
-        elif what["op"] == "domain":
-            NvgpuNvs.DOMAINS.append(Domain(str(what["name"]), int(str(what["ns"])), 99))
         elif what["op"] == "resume":
             NvgpuTsg.resume()
         elif what["op"] == "only":
@@ -198,13 +195,12 @@ class Server:
                 engine.finish(int(str(what["pid"])))
         groups = [
             {"pid": group.pid, "gpu": gpu, "enabled": group.enabled, "turns": group.turns, "queued": len(group.works),
-             "slice_us": group.slice_us, "completed": group.completed, "domain": group.domain, "log": group.log[-64:],
+             "slice_us": group.slice_us, "completed": group.completed, "log": group.log[-64:],
              **group.facts()}
             for gpu, engine in enumerate(self.engines) for group in engine.groups
         ]  # fmt: skip
         return {
             "groups": groups, "order": [engine.order[-256:] for engine in self.engines],
-            "domains": {one.name: [one.slice_ns, one.uses] for one in NvgpuNvs.DOMAINS},
             "cycles": Kfd.MACHINE.cycles, "refuse": {name: times for name, (times, _) in self.faults.refuse.items()},
             "calls": {str(file.owner.pid): file.calls[-64:] for file in self.files.values() if file.calls},
         }  # fmt: skip

@@ -1,19 +1,76 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The dispatch model of analysis/papers/dispatch.py as it reads in the paper, and its threads over time (figure 7)."""
+"""Simulates how AMD's GPUs deal thread blocks to compute units (figures 5 to 7 of RTNS'21; rules R3 and R4).
+
+An ACE deals a kernel's blocks to the shader engines of its mask in turn and never past a full one.  Each engine has a
+slot for each ACE and serves the slots round robin; a block starts on the CU with the most free threads.  If a slot's
+block fits on no CU, the next slot may cut ahead.  Several queues of one ACE, several XCCs and memory are not modelled.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from analysis.papers.dispatch import Dispatcher, LaunchStream, Settings
+from analysis.masks.mapping import LATEST, enabled
+from analysis.masks.topology import CU_THREADS, Topology
 from analysis.traces.trace import Event, Kind, Trace
 
 _M64 = 2**64 - 1
 
 
-class Readable:
-    """The model as it reads in the paper; slow."""
+@dataclass(frozen=True, slots=True)
+class LaunchStream:
+    """A kernel that is launched again and again, on an ACE of its own.
+
+    ``blocks`` of ``threads`` threads; a block executes for ``shortest`` to ``longest`` ns, uniformly.  ``gap``: ns from
+    the end of a kernel to the next launch.  ``offset``: time of the first launch, ns.
+    """
+
+    name: str
+    mask: int
+    blocks: int
+    threads: int
+    shortest: int
+    longest: int
+    gap: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``launches``: how many kernels of the first stream are waited for.  ``cut_ahead``: see above."""
+
+    launches: int = 100
+    seed: int = 1
+    cut_ahead: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """The GPU: CUs of each shader engine, and the CUs of each engine that each stream may use."""
+
+    units: tuple[int, ...]
+    allowed: tuple[tuple[tuple[int, ...], ...], ...]
+    threads: int = CU_THREADS
+
+
+def dispatcher(streams: Sequence[LaunchStream], topology: Topology) -> Dispatcher:
+    """The GPU for these streams."""
+    assert topology.xccs == 1, "how blocks are dealt to several XCCs is not modelled"
+    firsts = [[sum(engine[:array]) for array in range(len(engine))] for engine in topology.arrays]
+    allowed = []
+    for stream in streams:
+        engines: list[set[int]] = [set() for _ in topology.arrays]
+        for unit in enabled(stream.mask, topology, LATEST):
+            engines[unit.engine].add(firsts[unit.engine][unit.array] + unit.index)
+        assert any(engines), "a kernel without CUs never ends"
+        allowed.append(tuple(tuple(sorted(units)) for units in engines))
+    return Dispatcher(topology.engines, tuple(allowed))
+
+
+class Model:
+    """The model as it reads in the paper."""
 
     def __init__(self, gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings) -> None:
         self.streams, self.settings = streams, settings
@@ -32,7 +89,7 @@ class Readable:
         self.times: list[list[int]] = [[] for _ in streams]
 
     def run(self) -> list[list[int]]:
-        """What `simulate` returns."""
+        """Response times of each stream's finished kernels, ns, in order."""
         while True:
             self._launch()
             self._dispatch()
@@ -78,8 +135,7 @@ class Readable:
 
     def _fit(self, engine: int, slot: int) -> int | None:
         """The CU that has the most free threads, if the slot's block fits there; of equal ones the first."""
-        mine = [unit for unit in range(len(self.free[engine])) if self.allowed[slot][engine] >> unit & 1]
-        best = max(mine, key=lambda unit: (self.free[engine][unit], -unit))
+        best = max(self.allowed[slot][engine], key=self.free[engine].__getitem__)
         return best if self.free[engine][best] >= self.streams[slot].threads else None
 
     def _start(self, engine: int) -> bool:
@@ -115,7 +171,12 @@ class Readable:
         return low + ((z ^ z >> 31) * (high - low + 1) >> 64)
 
 
-class _Drawn(Readable):
+def simulate_blocks(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings) -> list[list[int]]:
+    """Response times of each stream's finished kernels, ns, in order."""
+    return Model(gpu, streams, settings).run()
+
+
+class _Drawn(Model):
     """The model, which also notes what executes after each event, and each kernel."""
 
     def __init__(self, gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings) -> None:

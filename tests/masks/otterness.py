@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tables 1 and 2 and figure 9 of "Exploring AMD GPU scheduling details ..." (RTNS'21), in simulation.
 
-The dispatch model stands for the Radeon VII.  One number of the paper's data goes in: a block of MM1024 takes 172.6 us
-of a compute unit (176.75 ms on one, for 1,024 blocks).  Two of these blocks, or eight of MM256, are executed side by
-side.
+    python tests/masks/otterness.py FOLDER [LAUNCHES]
+
+The dispatch model stands for the Radeon VII; 200 launches a point take an hour.  One number of the paper's data goes
+in: a block of MM1024 takes 172.6 us of a compute unit (176.75 ms on one, for 1,024 blocks).  Two of these blocks, or
+eight of MM256, are executed side by side.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dispatch import LaunchStream, Settings, dispatcher, simulate_blocks
+
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS
-from analysis.papers.dispatch import LaunchStream, Settings, dispatcher, simulate_blocks
-from analysis.papers.experiments.rows import Row
-from analysis.papers.experiments.study import Study
+from analysis.papers.experiments.rows import Row, write_rows
 
-PAPER = "RTNS'21"
 CHIP = CHIPS["radeon-vii"]
 #: A block's time, ns: alone on a CU, and beside another; it varies by a quarter.
 ALONE, BLOCK, LEAST, MOST = 172_600, 345_200, 258_900, 431_500
@@ -84,21 +86,15 @@ def matrix(threads: int, mask: int) -> LaunchStream:
     return LaunchStream(f"MM{threads}", mask, 2**20 // threads, threads, LEAST, MOST)
 
 
-def _table(scenarios: Sequence[Scenario]) -> Callable[[int, int, Callable[[], None]], list[Row]]:
-    def run(samples: int, seed: int, progress: Callable[[], None]) -> list[Row]:
-        rows = []
-        for one in scenarios:
-            rows.append(simulated(one, samples, seed))
-            progress()
-        return rows
-
-    return run
+def table(scenarios: Sequence[Scenario], launches: int) -> list[Row]:
+    """The rows of a table."""
+    return [simulated(one, launches) for one in scenarios]
 
 
-def simulated(one: Scenario, launches: int, seed: int) -> Row:
+def simulated(one: Scenario, launches: int) -> Row:
     """A row of the tables: the scenario in simulation, and what was published of it."""
     streams = [matrix(one.measured, one.mask)] + ([matrix(one.other, one.others)] if one.other else [])
-    times, *others = simulate_blocks(dispatcher(streams, CHIP), streams, Settings(launches, seed))
+    times, *others = simulate_blocks(dispatcher(streams, CHIP), streams, Settings(launches))
     return _row(one, times, others[0] if others else [])
 
 
@@ -114,42 +110,29 @@ def _row(one: Scenario, times: Sequence[int], others: Sequence[int]) -> Row:
     }  # fmt: skip
 
 
-def _figure(samples: int, seed: int, progress: Callable[[], None]) -> list[Row]:
+def figure_9(launches: int, sizes: Sequence[int] = range(1, 61)) -> list[Row]:
+    """A row for each curve and size."""
     rows: list[Row] = []
     for curve, masks in (("distributed", distributed), ("packed", packed_blocks)):
-        for units in range(1, 61):
+        for units in sizes:
             stream = matrix(1024, masks(units))
-            (times,) = simulate_blocks(dispatcher([stream], CHIP), [stream], Settings(samples, seed))
+            (times,) = simulate_blocks(dispatcher([stream], CHIP), [stream], Settings(launches))
             (counts,) = effect(stream.mask, CHIP).counts
             rows.append({
                 "curve": curve, "x": units, "mask": f"{stream.mask:#x}", "launches": len(times),
                 "minimum_ns": min(times), "maximum_ns": max(times), "mean_ns": round(statistics.fmean(times)),
                 "formula_ns": kernel_time(counts, stream.blocks, ALONE),
             })  # fmt: skip
-            progress()
     return rows
 
 
-def _draw(rows: Sequence[Row], path: Path) -> None:
-    from analysis.papers.experiments import pictures  # matplotlib, which tables do not need
+#: By name: the rows with so many launches a point.
+STUDIES: dict[str, Callable[[int], list[Row]]] = {
+    "otterness-table1": lambda launches: table(TABLE_1, launches),
+    "otterness-table2": lambda launches: table(TABLE_2, launches),
+    "otterness-fig9": figure_9,
+}
 
-    figure, (axes,) = pictures.new_figure(1, size=(7, 4))
-    for curve, marker in (("distributed", "o"), ("packed", "s")):
-        points = [(row["x"], row["mean_ns"] / 1e6) for row in rows if row["curve"] == curve]
-        axes.plot(*zip(*points, strict=True), marker=marker, markersize=3, linewidth=1, label=f"SE-{curve}")
-    axes.set(xlabel="compute units in the mask", ylabel="mean time of MM1024, ms (simulated)", yscale="log")
-    axes.grid(alpha=0.25, which="both")
-    axes.legend()
-    figure.suptitle("Masks of growing size (RTNS'21, figure 9)", fontsize=10)
-    figure.tight_layout()
-    pictures.save_picture(figure, path)
-
-
-STUDIES = [
-    Study("otterness-table1", "Kernels beside each other, by partitioning", f"{PAPER}, table 1",
-          len(TABLE_1), _table(TABLE_1)),
-    Study("otterness-table2", "Packed and distributed partitions", f"{PAPER}, table 2",
-          len(TABLE_2), _table(TABLE_2)),
-    Study("otterness-fig9", "Time of one kernel by the size of its mask", f"{PAPER}, figure 9",
-          120, _figure, _draw),
-]  # fmt: skip
+if __name__ == "__main__":
+    for name, study in STUDIES.items():
+        write_rows(study(int([*sys.argv, "200"][2])), Path(sys.argv[1]) / f"{name}.csv")
