@@ -37,7 +37,6 @@ HEADERS = [
     "kmod/core/whole.h",
     "kmod/core/calls.h",
     "kmod/core/attributes.h",
-    "kmod/core/gate.h",
     "kmod/core/grants.h",
     "kmod/core/retry.h",
     "kmod/core/marks.h",
@@ -58,7 +57,7 @@ HEADERS = [
 ]
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
-    UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/sched.h", "kmod/core/retry.h", "kmod/core/agents.h",
+    UAPI, "kmod/core/boost.h", "kmod/core/queue.h", "kmod/core/sched.h", "kmod/core/retry.h", "kmod/core/agents.h",
     "kmod/core/stuck.h",
     "kmod/core/pace.h", "kmod/core/vgpu.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip

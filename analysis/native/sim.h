@@ -6,7 +6,7 @@
 #ifndef GPURT_SIM_H
 #define GPURT_SIM_H
 
-#include "../../kmod/core/gate.h"
+#include "../../kmod/core/queue.h"
 #include "../../kmod/core/sched.h"
 #include "../../kmod/core/vgpu.h"
 #include "../../kmod/core/whole.h"

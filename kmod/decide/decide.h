@@ -31,7 +31,7 @@ enum gpurt_caller {
 struct gpurt_update {
 	/* Called with the gate held: must not allocate, sleep, or take a lock that sleeps under PREEMPT_RT. */
 	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
-	u32 level;			/* 0..99: its place in the queue of those that wait, see core/gate.h */
+	u32 level;			/* 0..99: its place in the queue of those that wait, see core/queue.h */
 	struct gpurt_client *client;	/* the client that it is about; NULL: none */
 	u32 flags;			/* GPURT_UPDATE_... */
 	int ret;			/* what decide() returned */

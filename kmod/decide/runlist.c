@@ -28,6 +28,14 @@ static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 	return container_of(s, struct gpurt_gpu, sched);
 }
 
+/* Warns, in a module built with GPURT_DEBUG=y, if the caller does not hold the gate. */
+static void assert_held(const struct gpurt_gpu *gpu)
+{
+#ifdef GPURT_DEBUG
+	WARN_ON_ONCE(current != READ_ONCE(gpu->gate.holder));
+#endif
+}
+
 /*
  * Called with the gate held.  The runlist became everyone's, or became what it should be.  Any number of clients may
  * wait for that, so they are woken later, without the gate.
@@ -255,7 +263,7 @@ static void apply(struct gpurt_gpu *gpu)
 	struct gpurt_sched_client *only = gpu->sched.runner;
 	struct gpurt_runlist *r = &gpu->runlist;
 
-	gpurt_gate_assert_held(gpu);
+	assert_held(gpu);
 	if (r->only != only || r->cause == GPURT_CAUSE_EXEMPT)
 		r->stale = U32_MAX;
 	if (r->only != only)
@@ -308,7 +316,7 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 	struct gpurt_client *client = c ? gpurt_client_of(c) : NULL;
 	struct gpurt_gpu *gpu = gpu_of(s);
 
-	gpurt_gate_assert_held(gpu);
+	assert_held(gpu);
 	switch (event) {
 	case GPURT_EVENT_GRANT:
 	case GPURT_EVENT_PREEMPT:
@@ -425,7 +433,7 @@ void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
 	struct gpurt_runlist *r = &gpu->runlist;
 	u64 next = r->fault ? r->retry.at : gpu->sched.deadline;
 
-	gpurt_gate_assert_held(gpu);
+	assert_held(gpu);
 	if (next == r->armed)
 		return;
 	r->armed = next;

@@ -32,7 +32,7 @@
 
 #include "base/looks.h"
 #include "core/bus.h"
-#include "core/gate.h"
+#include "core/queue.h"
 #include "core/grants.h"
 #include "core/latency.h"
 #include "core/sched.h"
@@ -48,7 +48,7 @@ struct gpurt_update;
 struct gpurt_gate {
 	raw_spinlock_t lock;
 	struct gpurt_turns turns;	/* of gpurt_update.turn */
-	struct task_struct *holder;	/* the task that holds it, for gpurt_gate_assert_held() */
+	struct task_struct *holder;	/* the task that holds it, for assert_held() in decide/runlist.c */
 	struct gpurt_update *handed;	/* where commit() sleeps: the holder that waits for the GPU's thread */
 	struct kthread_work work;	/* has the thread see to it */
 	u64 rest_until;			/* of best effort; written with the gate held */
@@ -186,13 +186,5 @@ struct gpurt_gpu {
 	struct list_head leaving;	/* those that are gone, and may still be on the runlist: updates fail */
 	struct gpurt_processes processes;	/* that have clients; changed with clients_lock held */
 };
-
-/* Warns, in a module built with GPURT_DEBUG=y, if the caller does not hold the gate. */
-static inline void gpurt_gate_assert_held(const struct gpurt_gpu *gpu)
-{
-#ifdef GPURT_DEBUG
-	WARN_ON_ONCE(current != READ_ONCE(gpu->gate.holder));
-#endif
-}
 
 #endif

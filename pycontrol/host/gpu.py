@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """One GPU of the user-space host: the compiled scheduler, its clients, and the way of a decision.
 
-Every decision of the scheduler goes through `Gpu.update`.  It waits in the order of core/gate until no runlist update
+Every decision of the scheduler goes through `Gpu.update`.  It waits in the order of core/queue until no runlist update
 is in flight; then it is taken.  If the core asks for an update, that stays in flight until the kind of GPU says that it
 is finished.  Only then is the caller answered and the next decision taken.
 

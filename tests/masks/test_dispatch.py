@@ -98,7 +98,7 @@ TABLE = [
 @pytest.mark.parametrize(("threads", "mask", "other", "others", "published"), TABLE)
 def test_two_kernels_take_what_was_measured(threads: int, mask: int, other: int, others: int, published: float) -> None:
     """Within 25 %: the authors' own second run differs from the first by up to 19 %."""
-    assert abs(mean_ms(matrix(threads, mask), matrix(other, others), launches=3) / published - 1) < 0.25
+    assert abs(mean_ms(matrix(threads, mask), matrix(other, others), launches=6) / published - 1) < 0.25
 
 
 def test_without_cutting_ahead_the_order_turns_round() -> None:
