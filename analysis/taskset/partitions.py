@@ -112,7 +112,7 @@ def _check_in_time(partition: Partition, path: Where, report: Mistakes) -> None:
     for key, there in (("policy", "policy"), ("epsilon", "alpha"), ("theta", "theta")):
         if getattr(partition, there) is not None:
             report.add((*path, key), f"{key}: goes with compute_units; without them the TSGs share the whole GPU")
-    if (way := mechanisms.way_of(partition)) not in (None, "domain"):
+    if way := mechanisms.way_of(partition):
         report.add((*path, way), f"{way}: goes with compute_units; without them the TSGs share the whole GPU")
 
 

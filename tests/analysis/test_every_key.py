@@ -257,7 +257,6 @@ VALUES: dict[str, tuple[Change, Change]] = {
     "partition.mps_partition": (part(), part(mps_partition="GPU-6f1b5b1c-3a54-5b6c-9d3e-111111111111/Dx4")),
     "partition.green_context": (part(), part(green_context=1)),
     "partition.mig": (part(), part(mig="MIG-6f1b5b1c-3a54-5b6c-9d3e-111111111111")),
-    "partition.domain": (part(slice="2ms"), part(domain="d", slice="2ms")),
     "own partition.compute_units": (same, task("hi", partition={"compute_units": 1})),
     "own partition.cu_mask": (same, task("hi", partition={"cu_mask": "0x1"})),
     "segment.cpu": (same, segment(cpu="90ms")), "segment.misc": (same, segment(misc="90ms", gpu="1ms")),

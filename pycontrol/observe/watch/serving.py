@@ -7,6 +7,8 @@ import ipaddress
 import re
 import signal
 import threading
+import time
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -14,20 +16,24 @@ from prometheus_client import CollectorRegistry
 
 from analysis.answers.chosen import covering_test
 from analysis.taskset import TasksetFile
-from gpurt.errors import RuntimeFailure
+from analysis.traces.trace import Event, Kind
+from gpurt.errors import GpurtError, RuntimeFailure
 from gpurt.text import visible
 from pycontrol.ending import SignalEvent
-from pycontrol.link.control import connect
+from pycontrol.link.control import ClientInfo, Control, connect
 from pycontrol.observe.fit import fit
+from pycontrol.observe.judge.finding import Finding
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.distributions import ResponseCollector
 from pycontrol.observe.watch.exposition import Server
 from pycontrol.observe.watch.listening import INSTALL_CURE, OLDEST, address_of, listen_text
 from pycontrol.observe.watch.metrics import ANSWER_LIMIT_S, HostCollector, JudgeCollector, Naming
 from pycontrol.observe.watch.mismatch import bounds_by_task, lasting, mismatch
-from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS
-from pycontrol.observe.watch.watches import Watches
+from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 from pycontrol.output import render
+
+#: How often the watch checks whether there is a host again, seconds.
+RETRY_PERIOD_S = 1.0
 
 
 def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str | None, names: str, most: int) -> None:
@@ -84,3 +90,71 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
     registry.register(responses)
     registry.register(JudgeCollector(judge, lambda: watches.running))
     return watches.task_of
+
+
+class Watches:
+    """One judge for successive hosts at one place; a thread of its own feeds it.
+
+    Args:
+        connect: makes a connection to the host; raises GpurtError if there is none.
+        judge: takes the events.  When a host goes, it learns once that events are lost.
+        compare: called with a connection to each host before its events; it reports to the judge itself.
+        stop: ends the watch when it is set.
+        say: called with a line when a host has gone, and when one has come.
+
+    Raises:
+        GpurtError: on creation, if there is no host.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Control], judge: Judge, compare: Callable[[Control], object],
+        stop: threading.Event, say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._connect, self._judge, self._compare, self._stop, self._say = connect, judge, compare, stop, say
+        self.running = False
+        self._watcher, self._batches = self._begin()
+        self._thread = threading.Thread(target=self._follow, name="gpurt-watch", daemon=True)
+        self._thread.start()
+
+    def task_of(self, client: ClientInfo) -> str | None:
+        """The task that a client is."""
+        return self._watcher.task_of(client)
+
+    def _begin(self) -> tuple[Watcher, Iterator[list[Finding]]]:
+        asks = self._connect()
+        try:
+            self._compare(asks)
+            watcher = Watcher(self._connect(), asks, self._judge)
+            batches = watcher.findings(self._stop)
+            next(batches)  # from now on no event is missed
+        except BaseException:
+            asks.close()
+            raise
+        self.running = True
+        return watcher, batches
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            try:
+                for _ in self._batches:
+                    pass
+            except (GpurtError, OSError) as error:
+                self.running = False
+                if self._stop.is_set():
+                    return
+                self._judge.feed(Event(time.monotonic_ns(), Kind.LOST, detail="the host has gone"))
+                self._say(f"the watch has ended: {visible(error)}; it goes on when there is a host")
+                self._again()
+        self.running = False
+
+    def _again(self) -> None:
+        """Waits for a host; the connections of the one that has gone are closed."""
+        self._watcher.control.close()
+        self._watcher.asks.close()
+        while not self._stop.wait(RETRY_PERIOD_S):
+            try:
+                self._watcher, self._batches = self._begin()
+            except (GpurtError, OSError):
+                continue
+            self._say("the watch goes on")
+            return
