@@ -38,7 +38,6 @@ HEADERS = [
     "kmod/core/calls.h",
     "kmod/core/attributes.h",
     "kmod/core/grants.h",
-    "kmod/core/retry.h",
     "kmod/core/marks.h",
     "kmod/core/agents.h",
     "userlib/units/sgpu.h",
@@ -57,7 +56,7 @@ HEADERS = [
 ]
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
-    UAPI, "kmod/core/boost.h", "kmod/core/queue.h", "kmod/core/sched.h", "kmod/core/retry.h", "kmod/core/agents.h",
+    UAPI, "kmod/core/boost.h", "kmod/core/queue.h", "kmod/core/sched.h", "kmod/core/grants.h", "kmod/core/agents.h",
     "kmod/core/stuck.h",
     "kmod/core/pace.h", "kmod/core/vgpu.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip

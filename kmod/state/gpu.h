@@ -36,7 +36,6 @@
 #include "core/grants.h"
 #include "core/latency.h"
 #include "core/sched.h"
-#include "core/retry.h"
 #include "core/stuck.h"
 #include "drv/drv.h"
 #include "base/processes.h"
