@@ -1,4 +1,4 @@
-"""Turns of core/queue.c against a sorted list, retries of core/grants.c, and gpurt_set_tsgs() against TSGs one by one."""
+"""Turns (core/queue.c) against a sorted list, retries (core/grants.c), and gpurt_set_tsgs() against TSGs one by one."""
 
 from __future__ import annotations
 
