@@ -17,7 +17,7 @@ from analysis.taskset.clocks import Clocks
 from analysis.traces.trace import HOST, Trace
 from gpurt.errors import TasksetError
 from pycontrol.machine.clocks import Clock, MachineClocks, distinct_looks, look
-from pycontrol.measure.clocks import Measured
+from pycontrol.measure.entry import Measured
 from pycontrol.observe.doctor import Status, examine
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.trace import joined_looks

@@ -11,8 +11,8 @@ import pytest
 from analysis.taskset import Launch
 from gpurt.enums import EventKind
 from pycontrol.link.control import EventRecord
-from pycontrol.link.owners import MAX_CLIENTS_KNOWN, Owners
 from pycontrol.machine import procs
+from pycontrol.observe.watch.watch import MAX_CLIENTS_KNOWN, Owners
 
 BEGUN = EventRecord(EventKind.JOB_BEGIN, 1, 0, 3, 77, "camera", 20, None, 0, 0, "camera", 8)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from analysis.taskset import Launch
 from analysis.traces.trace import Event, Kind
 from gpurt.enums import EventKind
 from gpurt.text import visible
 from pycontrol.link.control import ClientInfo, Control, EventRecord
 from pycontrol.link.events import LINGER, Names, rest, to_events
-from pycontrol.link.owners import Owners
 from pycontrol.link.sleep import Sleep
 from pycontrol.machine import procs
 from pycontrol.machine.clocks import look as machine_clocks
@@ -27,6 +27,8 @@ from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import meaning
 from pycontrol.observe.judge.strangers import MAX_STRANGERS
 
+#: The most clients that are remembered.
+MAX_CLIENTS_KNOWN = 10_000
 NS = 1_000_000_000
 #: How much later than it happened an event may come before a job without its end counts as late, ns.  The module sends
 #: events once a tick, and a host of ordinary priority when it has a CPU.
@@ -180,3 +182,38 @@ class Watcher:
         """The task of a client, from its reports or from its process."""
         record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
         return meaning(self.judge.file, self._names.of(record))
+
+
+class Owners:
+    """Compares a process with its task's user so far, and with its cgroup if the file (``launch``, by task) has one."""
+
+    def __init__(self, launch: Mapping[str, Launch]) -> None:
+        self._launch = launch
+        self._seen: dict[int, str] = {}
+        self._users: dict[str, str] = {}
+
+    def new(self, record: EventRecord, name: str) -> bool:
+        """Whether an event's client is called ``name`` for the first time, and its process is known."""
+        if not record.pid or self._seen.get(record.client) == name:
+            return False
+        if record.kind is EventKind.GONE:
+            self._seen.pop(record.client, None)
+            return False
+        if len(self._seen) >= MAX_CLIENTS_KNOWN:
+            self._seen.clear()
+        self._seen[record.client] = name
+        return bool(record.client)
+
+    def doubts(self, record: EventRecord, task: str) -> Iterator[tuple[str, str]]:
+        """Why the event's process is not the task that it claims to be: the difference, and a sentence about it."""
+        user, cgroup = "".join(procs.status(record.pid, "Uid")[1:2]), procs.cgroup(record.pid)
+        if not user:
+            return  # it is gone, or hidden
+        who = visible(f"{record.comm}-{record.pid}")
+        first = self._users.setdefault(task, user)
+        if user != first:
+            yield f"user {user}", f"{who} of user {user} passes for {task}, and before it a process of user {first} did"
+        wanted = self._launch[task].cgroup
+        if wanted and cgroup and not procs.in_cgroup(cgroup, wanted):
+            where = f"cgroup {visible(cgroup)}"
+            yield where, f"{who} passes for {task} in {where}, and the file has it in {visible(wanted)}"
