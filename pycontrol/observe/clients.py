@@ -21,7 +21,7 @@ COLUMNS = {"GPU": 3, "pid": 0, "user": 5, "name": 0, "state": 2, "priority": 1, 
            "segments": 6, "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "group": 2,
            "": 9}  # fmt: skip
 SOME = ("user", "group", "")
-FLAGS = ("exempt", "demoted", "barred")
+CLIENT_FLAGS = ("exempt", "demoted", "barred")
 
 #: Shortest and longest bar for the part that a client owned; a terminal without room for the shortest shows none.
 BAR = (10, 60)
@@ -75,7 +75,7 @@ def _named(one: ClientInfo) -> dict[str, str]:
 
 
 def _cells(one: ClientInfo, share: str) -> dict[str, str]:
-    flags = " ".join(word for word in FLAGS if getattr(one, word))
+    flags = " ".join(word for word in CLIENT_FLAGS if getattr(one, word))
     flags += " no-yield" * (one.yields is False and one.segments > 0)
     return {
         "GPU": str(one.gpu), **_named(one), "user": _user(procs.user(one.pid)),
@@ -93,7 +93,7 @@ def _table(columns: list[str], cells: list[dict[str, str]], width: int | None) -
         lines = render.table(kept, [[one[name] for name in kept] for one in cells], blocks=False).split("\n")
         if width is None or max(map(len, lines)) <= width:
             break
-    return lines, [one or ", ".join([*FLAGS, "no-yield"]) for one in columns if one not in kept]
+    return lines, [one or ", ".join([*CLIENT_FLAGS, "no-yield"]) for one in columns if one not in kept]
 
 
 def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:
