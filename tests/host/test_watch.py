@@ -28,7 +28,7 @@ from watched import BOOT, BRIEF, FILE
 from analysis.taskset import load
 from analysis.traces.trace import Event, Kind
 from gpurt import Client, job, segment
-from gpurt.enums import EventKind, Policy
+from gpurt.enums import Begin, EventKind, Policy
 from pycontrol.commands.watch import Teller
 from pycontrol.link.control import ClientInfo, Control, EventRecord, GpuStatus, connect
 from pycontrol.machine import procs
@@ -353,13 +353,33 @@ class Failing:
     """A host that answers as the real one, with failures of updates and of agents."""
 
     def __init__(self, control: Control) -> None:
-        self.control, self.faults, self.refused = control, 0, 0
+        self.control, self.faults, self.refused, self.begin = control, 0, 0, Begin.ISOLATED
 
     def status(self) -> list[GpuStatus]:
-        return [replace(one, faults=self.faults, refused=self.refused) for one in self.control.status()]
+        failed = {"faults": self.faults, "refused": self.refused, "begin": self.begin}
+        return [replace(one, **cast("dict[str, Any]", failed)) for one in self.control.status()]
 
     def clients(self) -> list[ClientInfo]:
-        return self.control.clients()
+        return [replace(one, yields=self.begin is not Begin.YIELD) for one in self.control.clients()]
+
+
+def test_a_client_that_cannot_begin_by_yield_is_found(host: Path, file: Path) -> None:
+    """No event tells of it, and a client may come after the watch."""
+    yields = 'begin = "yield"\nyield = { slice = "1ms", groups = 1, decision = "1us", stall = "0us" }\n'
+    file.write_text(FILE.replace('policy = "segment"\n', f'policy = "segment"\ntheta = "1us"\n{yields}'))
+    with connect(str(host)) as control, connect(str(host)) as asks:
+        failing = Failing(asks)
+        failing.begin = Begin.YIELD
+        watcher = Watcher(control, cast("Control", failing), Judge(load(file), {}))
+        batches = watcher.findings(threading.Event())
+        assert next(batches) == []
+        with Client(str(host)) as client, job("camera", 5, client=client), segment(7, client=client):
+            found = list[str]()
+            while not found:
+                found += [one.text for one in (*next(batches), *watcher._look())]
+        assert [text.partition(", as the file")[0].partition(") ")[2] for text in found] == ["cannot begin by yield"]
+        failing.begin = Begin.ISOLATED
+        assert ["segments begin by isolated" in one.text for one in watcher._look()] == [True]
 
 
 def test_failed_updates_and_refused_agents_are_found(host: Path, file: Path) -> None:

@@ -17,11 +17,12 @@ from pycontrol.link.sleep import Sleep
 from pycontrol.machine import procs
 from pycontrol.machine.clocks import look as machine_clocks
 from pycontrol.machine.programs import fingerprint, tasks_of
+from pycontrol.observe.fit.clients import client_objections
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import failures
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code
-from pycontrol.observe.fit.policy import policies
+from pycontrol.observe.fit.policy import begins, policies
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import meaning
@@ -38,7 +39,10 @@ TICK = 0.01
 #: The time between two looks at all clients, ns, and the number of events after which findings are handed on.
 LOOK, MOST = NS, 1000
 #: Objections to the host that are looked for again and again, and what each of them breaks.
-CHANGING = {Code.POLICY: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED}
+CHANGING = {
+    Code.POLICY: What.POLICY, Code.BEGIN: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED,
+}  # fmt: skip
+LOOKS = (policies, begins, failures, clocks, client_objections)
 
 
 class Watcher:
@@ -162,11 +166,13 @@ class Watcher:
         """The findings that no event tells: the host's policy, and clients that never began a segment."""
         found: list[Finding] = []
         file = self.judge.file
-        host = Host(self.asks.status(), clocks=[machine_clocks()] if file.clocks else ())
-        for one in (*policies(file, host), *failures(file, host), *clocks(file, host)):
+        clients = self.asks.clients()
+        names = {client.pid: (task,) for client in clients if client.pid and (task := self.task_of(client))}
+        host = Host(self.asks.status(), clients, clocks=[machine_clocks()] if file.clocks else (), names=names)
+        for one in (q for question in LOOKS for q in question(file, host)):
             if one.code in CHANGING and one.defeats:
                 found += self._once(one, CHANGING[one.code], one.text)
-        for client in self.asks.clients():
+        for client in clients:
             if client.tsgs and self._interferes(client) and self.task_of(client) is None:
                 name = visible(f"{client.comm}-{client.pid}") if client.pid else "a process of another user"
                 text = f"{name} has TSGs that are not taken off the GPU, and no task of the file is it"
