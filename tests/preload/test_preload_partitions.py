@@ -16,6 +16,7 @@ from links import eventually
 from machines import FakeGpu, Start
 
 from pycontrol.link.control import Control
+from pycontrol.machine.placement import fifo_permitted
 
 Gpurt = Callable[..., "subprocess.Popen[str]"]
 HEAD = '[platform]\ncpus = 4\nepsilon = "1ms"\npolicy = "segment"\ncompute_units = 60\nchip = "radeon-vii"\n'
@@ -96,11 +97,13 @@ def test_apply_sets_slices_on_a_tegra(gpurt: Gpurt, start: Start, plane: Control
     assert [one.set_priority for one in plane.clients() if one.pid == program.pid] == [9]
 
 
+@pytest.mark.skipif(not fifo_permitted(9), reason="SCHED_FIFO is not permitted")
 def test_slices_are_planned_for_what_runs_on_a_tegra(
     gpurt: Gpurt, start: Start, plane: Control, tmp_path: Path
 ) -> None:
     """Not while the host takes TSGs off the runlist."""
     program = start(family="nvgpu")
+    os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(9))
     path = tmp_path / "set.toml"
     text = HEAD.replace('chip = "radeon-vii"\n', 'theta = "100us"\n') + TASK.format("program", 0, 9, "x")
     text = text.partition("command")[0].replace('partition = "program"\n', "")
