@@ -29,7 +29,7 @@ from analysis.taskset import parse
 SOUND = [test for test in registry.TESTS.values() if test.sound]
 UNSOUND = [test.name for test in registry.TESTS.values() if not test.sound]
 #: Tasksets for each test: 10^4 in all, 10^5, or fewer.
-MANY = (100_000 if os.environ.get("GPURT_LONG") else tries(10_000, 3_000)) // len(SOUND) + 1
+MANY = (100_000 if os.environ.get("GPURT_LONG") else tries(10_000, 1_500)) // len(SOUND) + 1
 #: The same beside a task without a bound, which have more states.
 LATE = max(MANY // 79, 1)
 

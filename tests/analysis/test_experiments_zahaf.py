@@ -19,7 +19,7 @@ CURVES = [*zahaf.ZAHAF_CURVES, zahaf.BEST]
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zahaf, "LOADS", (10, 40))
-    monkeypatch.setattr(zahaf, "TIMED_REPEATS", 2)
+    monkeypatch.setattr(zahaf, "TIMED_REPEATS", 1)
 
 
 def rows(name: str, tasksets: int = 2) -> list[Row]:

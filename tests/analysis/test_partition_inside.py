@@ -27,7 +27,7 @@ from analysis.partition.merge import Merger, partition_jobs
 from analysis.partition.variants import Allocation, run_variant
 
 #: Accepted partitions that are simulated; GPURT_LONG: those of the issue.
-ACCEPTED = 100_000 if os.environ.get("GPURT_LONG") else 150
+ACCEPTED = 100_000 if os.environ.get("GPURT_LONG") else tries(150, 50)
 POLICY = {"edf": "edf", "fp": "fp", "density": "edf"}
 
 

@@ -63,7 +63,7 @@ def test_at_200_tasks_fewest_units_fit_more_than_fullest_first() -> None:
 
 def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
     parameters, of_exact, of_heuristics = Parameters(10, 9, 14), 0, 0
-    tasks = generate_zahaf(parameters, 1, 8 * MANY)
+    tasks = generate_zahaf(parameters, 1, tries(8, 3) * MANY)
     fits = results(parameters, tasks, WAYS)["fits"].any(axis=1)
     for row, fit in zip(tasks, fits, strict=True):
         found = exact(zahaf_workload(row, parameters.units))

@@ -205,8 +205,8 @@ def attacked(name: str, sets: int) -> Iterator[bool]:
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_what_is_subtracted_does_happen(name: str) -> None:
-    found = list(attacked(name, tries(200, 60)))
-    assert len(found) > tries(200, 60) // 5
+    found = list(attacked(name, tries(200, 30)))
+    assert len(found) > tries(200, 30) // 5
     assert not any(found)
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, ms, task, taskset
+from effort import tries
 from kinds import Drawing, with_random_pending, with_random_threads
 from test_threads import GOLDEN, TESTS, bounds, in_ms, jittery, on, served
 from tiny import tiny
@@ -78,7 +79,7 @@ def late_in_threads(system: Taskset, found: Mapping[str, int]) -> bool:
 def test_no_schedule_exceeds_a_bound(policy: str, pending: bool) -> None:
     """Also with release jitter and deadlines beyond periods."""
     rng, explored = random.Random(f"threads {policy}"), 0
-    while explored < (8 if pending else 15) * MANY:
+    while explored < (tries(8, 4) if pending else tries(15, 6)) * MANY:
         system = tiny_threads(rng)
         if pending:
             system = with_random_pending(system, rng)
