@@ -22,7 +22,7 @@ import click
 import pytest
 from jsonschema import Draft202012Validator
 from links import MS, PATIENCE
-from processes import StartHost, host_at
+from processes import StartHost, at_priority, host_at
 from watched import BOOT, BRIEF, FILE
 
 from analysis.taskset import load
@@ -40,6 +40,13 @@ from pycontrol.observe.watch.watch import Watcher
 ROOT = Path(__file__).resolve().parents[2]
 S = 1_000_000_000
 SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def as_the_file_says() -> Iterator[None]:
+    """The task's thread is the test's, and has the task's priority."""
+    with at_priority(7):
+        yield
 
 
 @pytest.fixture
@@ -101,6 +108,7 @@ def test_nothing_is_found_where_all_is_well(
     assert (running.begin["test"], running.begin["notes"]) == ("gcaps-suspend", [])
     with Client(str(host)) as client, job("camera", 5, client=client), segment(7, client=client):
         pass
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     with Client(str(host)) as other, segment(client=other):  # of best effort, which changes nothing
         pass
     with connect(str(host)) as plane:
@@ -227,6 +235,7 @@ def test_a_watch_that_begins_inside_segments(
         both = threading.Barrier(2, timeout=PATIENCE)
 
         def work(task: str) -> None:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(7))  # no thread inherits it of the test's
             with job(task, 5, client=client) if ending == "told" else nullcontext():
                 with segment(7, client=client):
                     inside.release()
@@ -361,6 +370,22 @@ class Failing:
 
     def clients(self) -> list[ClientInfo]:
         return [replace(one, yields=self.begin is not Begin.YIELD) for one in self.control.clients()]
+
+
+def test_a_client_of_another_cpu_priority_is_found_that_comes_later(host: Path, file: Path) -> None:
+    """No event tells of it: services that start one after the other come after their watch."""
+    with connect(str(host)) as control, connect(str(host)) as asks:
+        watcher = Watcher(control, asks, Judge(load(file), {}))
+        batches = watcher.findings(threading.Event())
+        assert next(batches) == []
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        with Client(str(host)) as client, job("camera", 5, client=client), segment(7, client=client):
+            found: list[Finding] = []
+            while not found:
+                found += [*next(batches), *watcher._look()]
+            assert watcher._look() == []  # told once
+    said = [(one.what, one.text.partition(") ")[2]) for one in found]
+    assert said == [(What.PRIORITY, "executes at priority 0, the file says 7 for camera")]
 
 
 def test_a_client_that_cannot_begin_by_yield_is_found(host: Path, file: Path) -> None:

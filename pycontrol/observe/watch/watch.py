@@ -41,6 +41,7 @@ LOOK, MOST = NS, 1000
 #: Objections to the host that are looked for again and again, and what each of them breaks.
 CHANGING = {
     Code.POLICY: What.POLICY, Code.BEGIN: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED,
+    Code.CPU_PRIORITY: What.PRIORITY, Code.FORM: What.POLICY, Code.BARRED: What.POLICY,
 }  # fmt: skip
 LOOKS = (policies, begins, failures, clocks, client_objections)
 
