@@ -30,7 +30,7 @@ from gpurt.enums import Form
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "kmod/core"
-CORE_FILES = ("sched", "boost", "queue", "budget", "group", "gate", "interleave", "pace", "vgpu", "whole")
+CORE_FILES = ("sched", "boost", "queue", "budget", "group", "interleave", "pace", "vgpu", "whole")
 SIMULATOR = ("simulate", "sim_task", "sim_run", "sim_resource", "sim_thread", "sim_chain", "sim_yield")
 
 
