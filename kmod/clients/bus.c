@@ -263,10 +263,14 @@ int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 	}
 	c->asking = true;
 	c->request = copy->request;
-	if (bus->core.holder != old)
+	if (bus->core.holder != old) {
 		passed_on(client, old, now);
-	else
+	} else {
+		/* gpurt_exits_calm() may have seen the client in between, without the bus. */
+		if (!c->node.level)
+			gpurt_exits_copies(client);
 		set_timer(bus);
+	}
 	err = await(client, copy);
 	if (!err)
 		return 0;

@@ -247,7 +247,8 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	smp_mb();	/* pairs with gpurt_client_begin() */
 	gpurt_bus_take_off(client);
 	gpurt_boost_look(client);
-	if (!gpurt_level_now(client) && READ_ONCE(gpu->sched.runner) != READ_ONCE(client->core.entry))
+	/* The level may be another in the middle of a decision. */
+	if (!gpurt_level_now(client) && !READ_ONCE(client->urgent.lasting) && !gpurt_client_owns(client))
 		return;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;

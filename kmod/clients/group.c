@@ -168,6 +168,11 @@ int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved)
 		if (err)
 			vacate(gpu, j.seat);
 	}
+	/* Its group may own the GPU as a lock, and the client may be inside. */
+	if (!err && moved) {
+		gpurt_exits_holds(client);
+		gpurt_exits_calm(client);
+	}
 	gpurt_gpu_release(gpu, token);
 	return err;
 }

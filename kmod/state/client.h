@@ -166,6 +166,17 @@ static inline u32 gpurt_level_now(const struct gpurt_client *client)
 	return READ_ONCE(READ_ONCE(client->core.entry)->level);
 }
 
+/*
+ * Whether the client is the owner, or its group is.  For readers without the gate, too: a decision that makes the owner
+ * a member changes its entry before the runner.
+ */
+static inline bool gpurt_client_owns(const struct gpurt_client *client)
+{
+	const struct gpurt_sched_client *runner = READ_ONCE(client->gpu->sched.runner);
+
+	return runner == &client->core || runner == READ_ONCE(client->core.entry);
+}
+
 /* Why the client has no segment open: it ended them all, or the driver killed its work. */
 static inline int gpurt_client_without_segment(const struct gpurt_client *client)
 {

@@ -382,9 +382,9 @@ void gpurt_exits_copies(struct gpurt_client *client)
 /* Whether the client keeps the GPU or the bus from others.  A member of a group does while it is inside. */
 static bool keeps_any(const struct gpurt_client *client)
 {
-	const struct gpurt_sched_client *entry = READ_ONCE(client->core.entry);
+	bool member = READ_ONCE(client->core.entry) != &client->core;
 
-	if (READ_ONCE(client->gpu->sched.runner) == entry && (entry == &client->core || READ_ONCE(client->core.depth)))
+	if (gpurt_client_owns(client) && (!member || READ_ONCE(client->core.depth)))
 		return true;
 	return READ_ONCE(client->copier.node.state) == GPURT_STATE_RUNNING;
 }

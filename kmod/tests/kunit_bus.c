@@ -84,9 +84,31 @@ static void a_gpu_that_goes_away_ends_copies_and_waits_for_the_bus(struct kunit 
 	bench_free(b);
 }
 
+/* Whoever looked at it between two chunks: it is taken off the bus at once when its process ends. */
+static void best_effort_that_copies_on_is_urgent(struct kunit *test)
+{
+	struct gpurt_copy next = { .what = GPURT_COPY_NEXT };
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct gpurt_client *client = b->clients[0];
+
+	KUNIT_EXPECT_EQ(test, copy_begin(client, 0, 0), 0);
+	KUNIT_EXPECT_FALSE(test, list_empty(&client->urgent.node));
+	/* as gpurt_bus_next() has it before the bus is its own again */
+	WRITE_ONCE(client->copier.node.state, GPURT_STATE_PENDING);
+	gpurt_exits_calm(client);
+	WRITE_ONCE(client->copier.node.state, GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, gpurt_bus_go_on(client, &next), 0);
+	KUNIT_EXPECT_FALSE(test, list_empty(&client->urgent.node));
+	KUNIT_EXPECT_EQ(test, gpurt_bus_end(client, &copy_end), 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&client->urgent.node));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 static struct kunit_case bus_cases[] = {
 	KUNIT_CASE(copies_go_by_priority_and_none_is_preempted),
 	KUNIT_CASE(a_gpu_that_goes_away_ends_copies_and_waits_for_the_bus),
+	KUNIT_CASE(best_effort_that_copies_on_is_urgent),
 	{}
 };
 

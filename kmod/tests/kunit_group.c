@@ -220,6 +220,89 @@ static void tenures_begin_and_end_on_two_gpus_at_once(struct kunit *test)
 		group_free(b[i]);
 }
 
+/* Has @look look at the client as it is while a decision makes it a member: its entry is the group's already. */
+static int decide_looked_at(struct gpurt_update *u, void (*look)(struct gpurt_client *client))
+{
+	struct gpurt_client *client = u->client;
+	struct gpurt_sched_client group;
+
+	gpurt_sched_client_init(&group);
+	WRITE_ONCE(client->core.entry, &group);
+	look(client);
+	WRITE_ONCE(client->core.entry, &client->core);
+	return 0;
+}
+
+static int decide_taken_off(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	return decide_looked_at(u, gpurt_client_take_off);
+}
+
+static int decide_calmed(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	return decide_looked_at(u, gpurt_exits_calm);
+}
+
+/* A process ends in the middle of the decision that makes its client a member. */
+static void an_owner_that_is_moved_meanwhile_is_taken_off(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &group_driver);
+	struct gpurt_update u = { .decide = decide_taken_off, .client = b->clients[0], .level = GPURT_GATE_CONTROL };
+
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 10), (u32)GPURT_STATE_PENDING);
+	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &u), 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(another_has_it, b));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static bool is_urgent(const struct gpurt_client *client)
+{
+	return !list_empty(&client->urgent.node);
+}
+
+static void lock_the_gpu(struct kunit *test, struct bench *b)
+{
+	const char *why = NULL;
+
+	KUNIT_ASSERT_EQ(test, gpurt_policy_set(b->gpu, GPURT_POLICY_LOCK_PRIORITY, GPURT_NOTICE_POLL,
+					       GPURT_POLL_DEFAULT_NS, &why), 0);
+}
+
+/* Best effort that owns the GPU as a lock is taken off at once when its process ends, whatever looked at it before. */
+static void an_owner_by_a_lock_that_is_moved_meanwhile_stays_urgent(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &group_driver);
+	struct gpurt_update u = { .decide = decide_calmed, .client = b->clients[0], .level = GPURT_GATE_CONTROL };
+
+	lock_the_gpu(test, b);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 0), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &u), 0);
+	KUNIT_EXPECT_TRUE(test, is_urgent(b->clients[0]));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+/* Likewise, once it is moved into a group that owns the GPU as a lock. */
+static void who_is_moved_into_an_owner_by_a_lock_is_urgent_inside(struct kunit *test)
+{
+	struct bench *b = group_make(test, &group_driver, 1);
+
+	lock_the_gpu(test, b);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 0), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 0), (u32)GPURT_STATE_PENDING);
+	KUNIT_EXPECT_EQ(test, sit(b->clients[1], true), 0);
+	KUNIT_EXPECT_EQ(test, sit(b->clients[2], true), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_client_granted(b->clients[1]));
+	KUNIT_EXPECT_TRUE(test, is_urgent(b->clients[1]));
+	KUNIT_EXPECT_FALSE(test, is_urgent(b->clients[2]));
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[1]), 0);
+	KUNIT_EXPECT_FALSE(test, is_urgent(b->clients[1]));
+	gpurt_gpu_unregister(b->gpu);
+	group_free(b);
+}
+
 static void a_driver_without_groups_refuses_members(struct kunit *test)
 {
 	struct bench *b = group_make(test, &atomic_driver, 0);
@@ -237,6 +320,9 @@ static struct kunit_case group_cases[] = {
 	KUNIT_CASE(a_gpu_that_goes_away_takes_its_segments_along),
 	KUNIT_CASE(all_gpus_follow_a_new_level),
 	KUNIT_CASE(tenures_begin_and_end_on_two_gpus_at_once),
+	KUNIT_CASE(an_owner_that_is_moved_meanwhile_is_taken_off),
+	KUNIT_CASE(an_owner_by_a_lock_that_is_moved_meanwhile_stays_urgent),
+	KUNIT_CASE(who_is_moved_into_an_owner_by_a_lock_is_urgent_inside),
 	KUNIT_CASE(a_driver_without_groups_refuses_members),
 	{}
 };
