@@ -54,11 +54,14 @@ PROCESSES = 64 if LONG else 4
 #: How many clients of killed.c die in a segment; three of four are killed.
 VICTIMS = 13_400 if LONG else 50
 KILLED = re.compile(r"^killed: (\d+) victims, (\d+) of them killed", re.MULTILINE)
-#: Module parameters with which a user attacks the module beside a real-time client, and for how long.  The long round
-#: only: this kernel executes the attacker's hundreds of threads for minutes.
+#: Module parameters with which a user attacks the module beside a real-time client, by one means after the other, and
+#: for how long each.  The long round only.
 ATTACKED = ("", "vgpu_sleeps=1 agent_gpus=1 agent_bound_ms=5", "policy=5 normal=49") if LONG else ()
 SECONDS = 1
-SERVED = re.compile(r"^served (\d+)$", re.MULTILINE)
+#: The attacks that there are; and what is said of one: how often it was tried, how often it got what it tried, and how
+#: often the client was served meanwhile.
+ATTACKS = re.findall(r'\{ "(\w+)", \1 \}', (HERE / "guest/attacker.c").read_text(encoding="utf-8"))
+ATTACK = re.compile(r"^attack (\w+) (\d+) (\d+) (\d+)\b", re.MULTILINE)
 #: A success that no attack may ever have counts as so many.
 BREACH = 1 << 63
 COUNTS = re.compile(r"^(\w+) (\d+) (\d+)$", re.MULTILINE)
@@ -123,7 +126,7 @@ PARTS = {
     "failslab": loaded("$GPURT_OUT/failslab"),
     **{
         f"attacked {options}".strip(): loaded(
-            f"python3 tests/kernel/guest/attack.py $GPURT_OUT {SECONDS}", options=options
+            f"python3 tests/kernel/guest/attack.py $GPURT_OUT few {SECONDS}", options=options
         )
         for options in ATTACKED
     },
@@ -172,13 +175,10 @@ def done_in(part: str, output: str) -> str:
         assert int(killed[1]) == VICTIMS
         return f"{killed[2]} clients killed in a segment"
     if part.startswith("attacked"):
-        served = SERVED.search(output)
-        assert served, output
-        assert int(served[1]) > 0, output
-        attacks = {name: (int(tried), int(good)) for name, tried, good in COUNTS.findall(output)}
-        assert all(0 < good < BREACH for _, good in attacks.values()), attacks
-        tries = sum(tried for tried, _ in attacks.values())
-        return f"{tries} attacks of {len(attacks)} kinds, a client served {served[1]} times"
+        attacks = {name: tuple(map(int, counts)) for name, *counts in ATTACK.findall(output)}
+        assert list(attacks) == ATTACKS, output
+        assert all(0 < good < BREACH and served for _, good, served in attacks.values()), attacks
+        return f"{sum(tried for tried, _, _ in attacks.values())} attacks of {len(attacks)} kinds"
     if part in SAYS:
         assert SAYS[part] in output
         return SAYS[part]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """An unprivileged user attacks the module while real-time tasks work: attacker.c against victim.c, in one boot.
 
-    python attack.py PROGRAMS SECONDS
+    python attack.py PROGRAMS HOW SECONDS [NAME...]
 
-attacks the module that is loaded, by every means, and prints a line for each: how often it was tried, and got what it
-tried.  The last line is how often the victim was served.
+attacks the module that is loaded for so long by each means, or those named, one after the other.  After each it prints
+a line: the name, how often it was tried, how often it got what it tried, and how often the victim was served.  HOW is
+"device" or "few", as attacker.c says.
 """
 
 from __future__ import annotations
@@ -97,7 +98,19 @@ def attack(programs: Path, how: str, seconds: float, *attacks: str) -> Seen:
     return Seen(seen, {name: (int(done), int(good)) for name, done, good in rows}, charged)
 
 
+def main() -> None:
+    """Carries out what the command line says."""
+    programs, how, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+    names = sys.argv[4:] or subprocess.run(
+        [programs / "attacker", "names"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.split()
+    for name in names:
+        began = time.monotonic()
+        seen = attack(programs, how, seconds, name)
+        tried, good = seen.attacks[name]
+        took = time.monotonic() - began
+        print(f"attack {name} {tried} {good} {seen.victim['served']} in {took:.0f} s", flush=True)
+
+
 if __name__ == "__main__":
-    whole = attack(Path(sys.argv[1]), "device", float(sys.argv[2]))
-    print(*(f"{name} {tried} {good}" for name, (tried, good) in whole.attacks.items()), sep="\n")
-    print("served", whole.victim["served"])
+    main()

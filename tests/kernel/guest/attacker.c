@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * attacker HOW [ATTACK...]: an unprivileged user who may open /dev/gpurt does his worst with it.  Attacks are those of
- * the table of attacks, or those that are named.  He stops at SIGTERM, when he has tried each attack, or after two
- * minutes.  With HOW "device" he attacks.  With "nothing" he does the same with /dev/null, on which every call fails
- * at once, and with netlink and eventfds that are not gpurt's.  Attacks on nothing cost as much of the CPUs, and the
- * module has no part in them.
+ * the table of attacks, or those that are named.  He is ready when he has tried each, or after two minutes, and stops
+ * at SIGTERM.  With HOW "device" he attacks.  With "few" he does so with an eighth of the threads and descriptors, for
+ * kernels that are slow.  With "nothing" he does the same with /dev/null, on which every call fails at once, and with
+ * netlink and eventfds that are not gpurt's.  Attacks on nothing cost as much of the CPUs, and the module has no part
+ * in them.
  *
- * Prints NAME DONE GOOD, a line each: how often the attack was tried, and how often it got what it tried.
+ * Prints NAME DONE GOOD, a line each: how often the attack was tried, and how often it got what it tried.  With HOW
+ * "names" he prints the names of all attacks.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -32,16 +34,71 @@ static void *storm_thread(void *unused)
 	return NULL;
 }
 
-/* 64 threads begin and end, each a client of its own. */
-static void storm(void)
+/* Starts as many threads as he may have, 64. */
+static void start_threads(void *(*act)(void *), void *argument)
 {
 	pthread_t thread;
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < 64; i++)
-		if (pthread_create(&thread, NULL, storm_thread, NULL))
+	for (i = 0; i < 64 / share; i++)
+		if (pthread_create(&thread, NULL, act, argument))
 			break;
+}
+
+/* Threads begin and end, each a client of its own. */
+static void storm(void)
+{
+	start_threads(storm_thread, NULL);
 	pause();
+}
+
+static void *wait_thread(void *unused)
+{
+	int fd = device();
+
+	(void)unused;
+	begin(fd, 0);
+	for (;;)
+		count(wait_for(fd, GPURT_WAIT_GRANT));
+	return NULL;
+}
+
+/* Threads wait for the GPU in their segments, and have it whenever nobody more urgent does. */
+static void waits(void)
+{
+	start_threads(wait_thread, NULL);
+	pause();
+}
+
+/* The last member of a full group joins, and leaves, without a pause. */
+static void joins(void)
+{
+	int i, fd;
+
+	for (i = 0; i < GPURT_MAX_MEMBERS - 1; i++)
+		join(device());
+	for (;;) {
+		fd = device();
+		join(fd);
+		count(begin(fd, 0));
+		close(fd);
+	}
+}
+
+/* Clients that end with much queued work in many TSGs. */
+static void queues(void)
+{
+	unsigned int tsg, i;
+	int fd;
+
+	for (;;) {
+		fd = device();
+		begin(fd, 0);
+		while (open_tsg(fd, &tsg) && tsg < GPURT_MAX_CLIENT_TSGS / share)
+			for (i = 0; i < 16; i++)
+				count(submit(fd, tsg, GPURT_MAX_WORK_NS));
+		count(!close(fd));
+	}
 }
 
 /* As many TSGs and as much tiny work as one may have. */
@@ -201,19 +258,19 @@ static void watchers(void)
 		for (i = 0; i < 16; i++)
 			count(submit(fd, tsg, 1000 * GPURT_MIN_WORK_NS));
 		look(watched);
-		wait_idle(fd);
+		wait_for(fd, GPURT_WAIT_IDLE);
 	}
 }
 
 static void *nested_thread(void *watcher)
 {
 	struct pollfd all[POLLED];
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < POLLED; i++)
+	for (i = 0; i < POLLED / share; i++)
 		all[i] = (struct pollfd){ .fd = *(int *)watcher, .events = POLLIN };
 	for (;;) {
-		poll(all, POLLED, -1);
+		poll(all, POLLED / share, -1);
 		look(*(int *)watcher);
 	}
 	return NULL;
@@ -226,15 +283,12 @@ static void *nested_thread(void *watcher)
 static void nested(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-	int fd = nothing ? eventfd(0, EFD_NONBLOCK) : device(), watcher = epoll_create1(0), i;
+	int fd = nothing ? eventfd(0, EFD_NONBLOCK) : device(), watcher = epoll_create1(0);
 	unsigned int tsg = 0;
-	pthread_t thread;
 
 	open_tsg(fd, &tsg);
 	epoll_ctl(watcher, EPOLL_CTL_ADD, fd, &event);
-	for (i = 0; i < 64; i++)
-		if (pthread_create(&thread, NULL, nested_thread, &watcher))
-			break;
+	start_threads(nested_thread, &watcher);
 	for (;;) {
 		usleep(1000);
 		count(nothing ? !eventfd_write(fd, 1) : submit(fd, tsg, 1000 * GPURT_MIN_WORK_NS));
@@ -305,7 +359,7 @@ static const struct {
 	{ "storm", storm }, { "work", work }, { "kills", kills }, { "reopen", reopen }, { "ends", ends },
 	{ "descriptors", descriptors }, { "share_memory", share_memory }, { "crash", crash }, { "readers", readers },
 	{ "watchers", watchers }, { "nested", nested }, { "agents", agents }, { "priorities", priorities },
-	{ "namespaces", namespaces },
+	{ "namespaces", namespaces }, { "waits", waits }, { "joins", joins }, { "queues", queues },
 };
 
 #define ATTACKS (sizeof(attacks) / sizeof(attacks[0]))
@@ -356,7 +410,12 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
-	nothing = strcmp(argv[1], "device");
+	nothing = !strcmp(argv[1], "nothing");
+	share = strcmp(argv[1], "few") ? 1 : 8;
+	for (i = 0; i < ATTACKS && !strcmp(argv[1], "names"); i++)
+		puts(attacks[i].name);
+	if (i == ATTACKS)
+		return 0;
 	all = mmap(NULL, ATTACKS * sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	prepare();
 	sigemptyset(&end);
@@ -374,10 +433,10 @@ int main(int argc, char **argv)
 		for (;;)
 			pause();
 	}
+	see_each_tried(all, argv + 2);
 	printf("ready\n");
 	fflush(stdout);
 	sigwait(&end, &got);
-	see_each_tried(all, argv + 2);
 	kill(-pack, SIGKILL);
 	waitpid(pack, NULL, 0);
 	for (i = 0; i < ATTACKS; i++)

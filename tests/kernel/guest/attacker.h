@@ -28,6 +28,7 @@ struct counter {
 
 static struct counter *counter;
 static bool nothing;		/* only make as much work */
+static unsigned int share;	/* one of so many threads and descriptors */
 static int family, group;	/* of the events */
 static unsigned int gpu;	/* the virtual one is the last */
 
@@ -90,10 +91,19 @@ static bool submit(int fd, unsigned int tsg, unsigned long long ns)
 	return !ioctl(fd, GPURT_IOC_SUBMIT, &argument);
 }
 
-static bool wait_idle(int fd)
+static bool join(int fd)
+{
+	struct gpurt_group_join argument = { .size = sizeof(argument), .name = "attack" };
+
+	begin(fd, 0);
+	end(fd);
+	return !ioctl(fd, GPURT_IOC_GROUP_JOIN, &argument);
+}
+
+static bool wait_for(int fd, unsigned int what)
 {
 	struct gpurt_wait argument = {
-		.size = sizeof(argument), .gpu = gpu, .what = GPURT_WAIT_IDLE, .timeout_ns = 10000000,
+		.size = sizeof(argument), .gpu = gpu, .what = what, .timeout_ns = 10000000,
 	};
 
 	return !ioctl(fd, GPURT_IOC_WAIT, &argument);
@@ -105,7 +115,7 @@ static int watch_many(int fd)
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET };
 	int i, watcher = -1;
 
-	for (i = 0; i < WATCHERS; i++) {
+	for (i = 0; i < WATCHERS / (int)share; i++) {
 		watcher = epoll_create1(0);
 		epoll_ctl(watcher, EPOLL_CTL_ADD, fd, &event);
 	}
@@ -199,7 +209,7 @@ static void drain(int fd)
 /* Before the first attack. */
 static void prepare(void)
 {
-	struct rlimit limit = { DESCRIPTORS, DESCRIPTORS };
+	struct rlimit limit = { DESCRIPTORS / share, DESCRIPTORS / share };
 	int fd = genl_open();
 
 	setrlimit(RLIMIT_NOFILE, &limit);

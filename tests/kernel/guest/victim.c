@@ -74,7 +74,7 @@ static void *wake_up(void *number)
 	CPU_SET(cpu, &cpus);
 	MUST(!pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus));
 	be_fifo(90);
-	for (next = now() + PERIOD; next < until && count[cpu] < most; next += PERIOD) {
+	for (next = now() + PERIOD; (next < until || !count[cpu]) && count[cpu] < most; next += PERIOD) {
 		unsigned long long at;
 
 		sleep_until(next);
@@ -146,7 +146,7 @@ static void use_gpus(void)
 		MUST(!ioctl(fd, GPURT_IOC_TSG_OPEN, &tsg[gpu]));
 	}
 	be_fifo(query.policy == GPURT_POLICY_BOOSTED ? 20 : 80);
-	for (next = now(), served = 0; next < until; next += 5 * MS, served++) {
+	for (next = now(), served = 0; next < until || !served; next += 5 * MS, served++) {
 		sleep_until(next);
 		gpu = (unsigned int)(served % query.gpus);
 		if (query.policy == GPURT_POLICY_JOB)
