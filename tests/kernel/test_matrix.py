@@ -23,10 +23,11 @@ PRIORITIES = ["smoke", "boosted", "ends", "gpu_thread", "raised", "patched_drive
 CALLS = ["smoke", "cgroups", "lifetimes", "device", "identity", "permissions", "stops", "frozen"]
 #: The oldest kernel, where a spin lock sleeps; and the newest.
 PARTS = {"amd64-5.10-rt": PRIORITIES, "amd64-6.12": CALLS}
-#: Debian's newest, with a library of C and a compiler that this machine does not have; it moves.
-NEWEST = "amd64-newest"
+#: Debian's newest, and that of its experimental suite, with a library of C and a compiler that this machine does not
+#: have; they move.
+NEWEST = ["amd64-newest", "amd64-next"]
 #: Others of the same releases; tests/unit/test_bench.py boots the first all the same.
-BETWEEN = ["amd64-6.1-rt", "amd64-5.10", NEWEST]
+BETWEEN = ["amd64-6.1-rt", "amd64-5.10", *NEWEST]
 FOREIGN = ["arm64-5.10", *(["arm64-6.1", "arm64-6.1-rt"] if LONG else [])]
 
 pytestmark = [
@@ -55,7 +56,7 @@ def programs(tmp_path: Path, name: str) -> Path:
 def suites(name: str) -> list[str]:
     """The folders or files of tests that run in that kernel."""
     parts = PARTS.get(name, CALLS)
-    if name == FULL or (LONG and name != NEWEST):
+    if name == FULL or (LONG and name not in NEWEST):
         return EVERYTHING
     files = [folder / f"test_{part}.py" for part in parts for folder in map(Path, EVERYTHING)]
     found = [str(file) for file in files if (ROOT / file).exists()]
