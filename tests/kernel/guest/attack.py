@@ -90,9 +90,11 @@ def attack(programs: Path, how: str, seconds: float, *attacks: str) -> Seen:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as attacker:
             assert attacker.stdout
             assert attacker.stdout.readline() == "ready\n"
-            seen = victim(programs, seconds)
-            charged = slab_of(folder)
-            attacker.send_signal(signal.SIGTERM)
+            try:
+                seen = victim(programs, seconds)
+                charged = slab_of(folder)
+            finally:  # he would attack for ever, and be waited for
+                attacker.send_signal(signal.SIGTERM)
             rows = [line.split() for line in attacker.communicate()[0].splitlines()]
         assert attacker.returncode == 0
     return Seen(seen, {name: (int(done), int(good)) for name, done, good in rows}, charged)
