@@ -459,8 +459,7 @@ def test_who_is_moved_in_the_middle_of_a_segment_is_never_seen_outside_of_it() -
     machine = Machine(BOOSTED, 1)
     group, s = Group(machine), machine.gpus[0]
     group.raw.all = True
-    machine.client(group, own=5)
-    moved = machine.client()
+    mate, moved = machine.client(group, own=5), machine.client()
     lib.gpurt_boost_ask(s, moved, 3, 0)
     machine.begin(moved, own=3)
     lib.gpurt_boost_over(s, moved, 0)
@@ -472,6 +471,7 @@ def test_who_is_moved_in_the_middle_of_a_segment_is_never_seen_outside_of_it() -
     lib.gpurt_boost_over(s, ffi.NULL, 0)
     assert (1, 5) in seen
     assert (0, 0) not in seen
+    assert not mate.depth
 
 
 @pytest.mark.parametrize("member", [False, True])
