@@ -134,5 +134,7 @@ STUDIES: dict[str, Callable[[int], list[Row]]] = {
 }
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or not Path(sys.argv[1]).is_dir() or not [*sys.argv, "200"][2].isdecimal():
+        sys.exit("usage: python tests/masks/otterness.py FOLDER [LAUNCHES], into a folder that exists")
     for name, study in STUDIES.items():
         write_rows(study(int([*sys.argv, "200"][2])), Path(sys.argv[1]) / f"{name}.csv")
