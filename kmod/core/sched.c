@@ -932,10 +932,10 @@ void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, 
 }
 
 /*
- * A client that is in a segment of @level has become a member: its @depth open segments are the group's from now on.  A
- * tenure that begins with it has at least that level.
+ * A client that is in a segment of @level has become a member: its open segments are the group's from now on.  A tenure
+ * that begins with it has at least that level.
  */
-static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth, u8 level, u64 now)
+static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level, u64 now)
 {
 	struct gpurt_group_gpu *g = c->entry->group;
 
@@ -944,8 +944,8 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth
 		g->group->level = level;
 	g->core.depth++;
 	enter(s, c, now);
-	g->group->open += depth - 1;
-	g->core.depth += depth - 1;
+	g->group->open += c->depth - 1;
+	g->core.depth += c->depth - 1;
 }
 
 /* The client becomes a member, as it is.  Nothing forbids it. */
@@ -954,7 +954,6 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	bool runnable = c->runnable, had = has_job(c), granted = c->granted, owner, on;
 	struct gpurt_sched_client *e = &g->core, *old;
 	struct gpurt_sched *s = g->sched;
-	u32 depth = c->depth;
 	u8 level;
 
 	charge(s, now);
@@ -985,13 +984,13 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	c->runnable = runnable;
 	rejob(s, c, false, now);
 	c->moving = false;
-	if (depth) {
-		bring(s, c, depth, level, now);
+	if (c->depth) {
+		bring(s, c, level, now);
 		c->granted = granted;
 	}
 	old = s->runner;
 	decide(s, NULL, GPURT_CAUSE_JOB, now);
-	if (depth && !on && s->runner == old && gpurt_on_runlist(s, c))
+	if (c->depth && !on && s->runner == old && gpurt_on_runlist(s, c))
 		gained(s, c, now);
 	gpurt_boost_refresh(s, c, now);		/* the owner may be one that raises all its members */
 }

@@ -84,7 +84,7 @@ static void a_gpu_that_goes_away_ends_copies_and_waits_for_the_bus(struct kunit 
 	bench_free(b);
 }
 
-/* Whoever looked at it between two chunks: it is taken off the bus at once when its process ends. */
+/* A copier between two chunks looks idle; it is taken off the bus at once all the same when its process ends. */
 static void best_effort_that_copies_on_is_urgent(struct kunit *test)
 {
 	struct gpurt_copy next = { .what = GPURT_COPY_NEXT };

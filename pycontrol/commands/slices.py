@@ -55,9 +55,9 @@ Examples:
 \b
 With --apply, tasks are matched with processes by their command or name, and objected to as gpurt apply does. TSGs of
 other programs count with the slices and levels that they have, and --best-effort counts those that may still come. All
-is set, or nothing. --watch keeps
-the driver's node, so that programs cannot change their slices. It plans anew when a TSG appears that is not in the
-plan, says so, and ends when nothing is proved any more; with --json, each plan is a document on a line.
+is set, or nothing. --watch keeps the driver's node, so that programs cannot change their slices. It plans anew when a
+TSG appears that is not in the plan, says so, and ends when nothing is proved any more; with --json, each plan is a
+document on a line.
 
 \b
 Exit codes: 0 every task has a bound with these slices, and with --apply they are set (with --watch: until Ctrl-C);

@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
 
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.types import CData
@@ -84,30 +83,28 @@ class Hints:
 Call = Callable[[int, int, CData], CData]
 
 
-_Node = TypeVar("_Node", bound="DriverNode")
-
-
-class DriverNode:
-    """A node of nvgpu's, open while the context is entered.
+class SchedNode:
+    """The node of slices and levels, open while the context is entered.
 
     Raises:
         DeviceError: there is no such node, or another process has it open.
         RefusedError: this process may not open it.
     """
 
-    def __init__(self, path: str, wants: str, call: Call) -> None:
-        """Opens it.  ``wants``: the question where there is none; ``call``: the function that calls the driver."""
+    def __init__(self, call: Call = fcntl.ioctl) -> None:
+        """Opens it.  ``call``: the function that calls the driver."""
         self._ioctl = call
+        path = next((node for node in SCHED_NODES if os.path.exists(node)), SCHED_NODES[0])
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except PermissionError:
             raise RefusedError(f"{path}: not permitted; run as root", errno.EACCES) from None
         except OSError as error:
             busy = error.errno == errno.EBUSY
-            why = "another process has it open, and only one may" if busy else f"{error.strerror}; {wants}"
+            why = "another process has it open, and only one may" if busy else f"{error.strerror}; is this a Tegra?"
             raise DeviceError(f"{path}: {why}") from None
 
-    def __enter__(self: _Node) -> _Node:
+    def __enter__(self) -> SchedNode:
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -118,14 +115,6 @@ class DriverNode:
             self._ioctl(self._fd, code, 0 if argument is None else argument)
         except OSError as error:
             raise RefusedError(f"the driver refuses {what}: {error.strerror}", error.errno or 0) from None
-
-
-class SchedNode(DriverNode):
-    """The node of slices and levels."""
-
-    def __init__(self, call: Call = fcntl.ioctl) -> None:
-        path = next((node for node in SCHED_NODES if os.path.exists(node)), SCHED_NODES[0])
-        super().__init__(path, "is this a Tegra?", call)
 
     def tsgs(self, pid: int) -> list[int]:
         """The process's TSGs.
