@@ -27,7 +27,6 @@ class CommandEntry:
 MEASURE = {
     "times": CommandEntry("measure the times of a program's segments", "times"),
     "kernels": CommandEntry("measure kernels by number of units, fit segments", "kernels"),
-    "powers": CommandEntry("fit a GPU's powers to measurements", "powers"),
     "board": CommandEntry("find out what a driver does on this board", "board"),
 }
 MASKS = {
@@ -72,7 +71,7 @@ EXPERIMENT = {
 GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Describe a system": {
         "init": CommandEntry("write a first taskset file from running processes", "init"),
-        "measure": CommandEntry("times, kernels, powers, and what a board does", parts=MEASURE),
+        "measure": CommandEntry("times, kernels, and what a board does", parts=MEASURE),
     },
     "Prove that deadlines hold": {
         "analyze": CommandEntry("bound every task's worst-case response time", "analyze"),

@@ -3,36 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from analysis.energy.policies import POLICIES
 from analysis.energy.setup import Setup, prepare_tables
-from analysis.model.energy import STRONGEST, SpatialSystem
+from analysis.model.energy import SpatialSystem
 from gpurt.errors import UsageError
-from gpurt.units import parse_power
-from pycontrol.commands.options import Whole
 
 IGNORE_CPU = click.option("--ignore-cpu", is_flag=True, help="Leave CPU segments out, with a note.")
 POLICY = click.option("--policy", "policies", metavar="NAME", multiple=True,
                       help="A policy; several to compare. Default: sbeet, or sbeet-mg for several GPUs.")  # fmt: skip
-
-
-class Power(Whole):
-    """A power with a unit, as microwatts."""
-
-    name = "power"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Reads it."""
-        try:
-            power = value if isinstance(value, int) else parse_power(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if power > STRONGEST:
-            self.fail("a power is at most 1 MW", param, ctx)
-        return power
 
 
 def default_policy(system: SpatialSystem) -> str:

@@ -26,7 +26,7 @@ from pycontrol.measure.kernels import Offer, ask_program, measure
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
-#: The first line of a file of times, as --from and `gpurt measure powers --times` read it.
+#: The first line of a file of times, as --from reads it.
 TIMES_HEAD = "units,time"
 #: The longest that a measurement may take, s.
 MEASUREMENT_LIMIT_S = 120.0

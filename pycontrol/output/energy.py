@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.energy.bounds import energy_bounds
-from analysis.energy.fit import Estimate, Fit
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
@@ -174,29 +173,3 @@ def explain_text(rows: Sequence[DocumentView]) -> str:
               f"{float(row['whole_utilization']):.5f}", str(row["preference"]), "yes" if row["assigned"] else "")
              for row in rows]  # fmt: skip
     return render.table(headers, cells)
-
-
-def quality(found: Fit) -> Document:
-    """How well a fit explains the measurements, as JSON."""
-    return {
-        "measurements": found.fitted, "r2": found.r2, "mape_percent": found.mape, "worst_uw": found.worst,
-        "worst_where": found.worst_where, "above_uw": found.above, "above_where": found.above_where or None,
-        "pairs": found.pairs, "pairs_mape_percent": found.pairs_mape,
-    }  # fmt: skip
-
-
-def fit_text(found: Fit) -> str:
-    """The powers as a table, and how well they explain the measurements."""
-
-    def watts(one: Estimate) -> tuple[str, str]:
-        return f"{one.power / 1e6:.6f}", "-" if one.error is None else f"{one.error / 1e6:.6f}"
-
-    rows = [("static", *watts(found.static)), ("idle, a unit", *watts(found.idle)),
-            *((f"{name}, a unit", *watts(one)) for name, one in found.kernels.items())]  # fmt: skip
-    r2 = "-" if found.r2 is None else f"{found.r2:.4f}"
-    lines = [render.table(("power", "W", "standard error"), rows), ""]
-    lines.append(f"{found.fitted} measurements of one kernel: R^2 {r2}, mean error {found.mape:.2f} %")
-    if found.pairs_mape is not None:
-        lines.append(f"{found.pairs} of kernels side by side, not fitted: mean error {found.pairs_mape:.2f} %")
-    lines.append(f"worst: {found.worst_where}, {found.worst / 1e6:+.6f} W measured above the fit")
-    return "\n".join(lines)

@@ -452,7 +452,7 @@ def writers() -> list[tuple[str, str]]:
     The --trace of `report` and --profiles name what is read.
     """
     read = {("report", "--trace"), ("experiment run", "--profiles")}
-    apart = ("emulate", "serve", "plan energy", "measure powers", "measure kernels")
+    apart = ("emulate", "serve", "plan energy", "measure kernels")
     commands = [
         (name, cli.find_command(name)) for name in cli.LEAVES if not name.startswith(apart) and "masks" not in name
     ]

@@ -31,7 +31,7 @@ TWO = str(ROOT / "examples/two-programs.toml")
 WITHOUT = {"help", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
 #: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py; tests/sm/test_measure.py.
-ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure powers")
+ELSEWHERE = ("set slice", "plan energy", "measure board", "watch")
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment

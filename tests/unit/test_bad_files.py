@@ -53,8 +53,8 @@ def option(name: str, flag: str) -> bool:
     return any(flag in one.opts for one in cli.find_command(name).params)
 
 
-#: Groups that have tests of their own: test_cli_energy.py, test_cli_energy_fit.py, test_cli_mask.py.
-APART = ("plan energy", "plan masks", "measure powers", "measure kernels")
+#: Groups that have tests of their own: test_cli_energy.py, test_cli_mask.py.
+APART = ("plan energy", "plan masks", "measure kernels")
 COMMANDS = [name for name in cli.LEAVES if not name.startswith(APART)]
 READERS = [Reader(name, argument) for name in COMMANDS for argument in arguments(name)]
 

@@ -67,7 +67,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> G
 
 
 #: Groups whose commands have tests of their own.
-APART = ("plan energy", "plan masks", "measure powers")
+APART = ("plan energy", "plan masks")
 
 
 def test_the_readers_are_all_of_them() -> None:
@@ -134,8 +134,6 @@ def test_a_picture_is_not_named_after_a_pipe(trace: Path, run: Gpurt) -> None:
 @pytest.mark.parametrize("words", [
     ("simulate", "FILE", "-o", "OUT"), ("run", "FILE", "-o", "OUT"), ("report", "FILE", "-o", "OUT"),
     ("trace plot", "FILE", "-o", "OUT"), ("plan energy simulate", "FILE", "-o", "OUT"),
-    ("measure powers", "FILE", "--units", "4", "-o", "OUT"),
-    ("measure powers", MINIMAL, "--units", "4", "--times", "a=FILE", "-o", "OUT"),
 ])  # fmt: skip
 def test_what_a_command_reads_it_does_not_replace(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

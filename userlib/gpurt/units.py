@@ -100,12 +100,6 @@ def format_time(ns: int) -> str:
     return min(forms, key=lambda form: (len(form), "ms" not in form))
 
 
-def format_power(microwatts: int) -> str:
-    """The shortest exact form with a unit: 46000000 is "46W", 445000 is "445mW", 0 is "0W"."""
-    forms = [f"{(Decimal(microwatts) / scale).normalize():f}{unit}" for unit, scale in POWERS.items()]
-    return min(reversed(forms), key=len)
-
-
 def thousandths(factor: Fraction) -> int:
     """A slow-down as virtual GPUs have it: rounded down, so that it is no more than what analyses count.
 
