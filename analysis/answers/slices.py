@@ -144,15 +144,12 @@ def homes(taskset: Taskset, planned: Runlist) -> tuple[list[Partition], dict[str
     return list(made.values()), names
 
 
-def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) -> Taskset:
-    """The taskset with so many TSGs of other programs, which have the driver's own slice at level low.
-
-    ``known``: slices and levels of those that are there besides.
-    """
-    homes = [*known, *[Partition(slice=DEFAULT)] * number]
+def with_others(taskset: Taskset, number: int) -> Taskset:
+    """The taskset with so many TSGs of other programs, which have the driver's own slice at level low."""
+    home = Partition(slice=DEFAULT)
     work = (GpuSegment(Span.exactly(0), Span.exactly(DEFAULT)),)
     period = max((task.period for task in taskset), default=DEFAULT)
-    added = (Task(f"{OTHERS} {n}", 0, 0, period, period, work, partition=home) for n, home in enumerate(homes, 1))
+    added = (Task(f"{OTHERS} {n}", 0, 0, period, period, work, partition=home) for n in range(1, number + 1))
     return replace(taskset, tasks=(*taskset.tasks, *added))
 
 

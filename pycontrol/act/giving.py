@@ -22,6 +22,7 @@ from pycontrol.link.hints import HintLevel, SchedNode
 from pycontrol.link.tegra import Setting, whole_us
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.objection import Objection
+from pycontrol.observe.fit.turns import turns
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,14 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         matched = fit.matched(loaded, host)
         priorities = {pid: loaded.gpu_priorities[task.name] for pid, task in matched.items()}
         groups = _joining(loaded, host, matched)
+        settings = [] if all(gpu.emulated for gpu in host.gpus) else list(_settings_of(loaded.path, matched))
+        node = stack.enter_context(SchedNode()) if settings else None
         found = fit.objections(loaded, host.given(priorities, groups))
+        if node and any(policy.turns for policy in loaded.taskset.rules):
+            found += turns(node.everything(), matched)
         other = fit.against(found)
         if other and not force:
             return Given(verdict.policy, "", other, False, found, assumes=assumes)
-        settings = [] if all(gpu.emulated for gpu in host.gpus) else list(_settings_of(loaded.path, matched))
-        node = stack.enter_context(SchedNode()) if settings else None
         applied.apply_settings(control, host.clients, priorities, settings, node, groups=groups)
     pids = {
         task.name: sorted(pid for pid, one in matched.items() if one in loaded.taskset.beside(task))

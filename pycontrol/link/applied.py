@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gpurt.errors import RefusedError
@@ -16,15 +16,15 @@ from pycontrol.machine import procs
 
 def apply_settings(
     control: Control, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
-    node: SchedNode | None, confirm: Callable[[], None] = lambda: None, groups: Mapping[int, str] = {},
+    node: SchedNode | None, groups: Mapping[int, str] = {},
 ) -> None:  # fmt: skip
     """Has processes join groups and sets their priorities, both by pid; then makes the settings on the node.
 
     ``clients``: all of the host's, in their present state.  ``node``: needed if there are settings; its owner has
-    opened it, so it exists.  ``confirm`` is called when all is set; if it raises an exception, everything is put back,
-    except that processes stay in groups that they have joined.
+    opened it, so it exists.
 
     Raises RefusedError if something is refused.  Everything is as it was before, or the text says what is not.
+    Processes stay in groups that they have joined.
     """
     changed: list[ClientInfo] = []
     joined: list[int] = []
@@ -36,9 +36,7 @@ def apply_settings(
             changed += [one for one in clients if one.pid == pid]
             control.set_priority(pid, priority)
         if node and settings:
-            tegra.apply(node, settings, confirm)
-        else:
-            confirm()
+            tegra.apply(node, settings)
 
 
 @contextmanager

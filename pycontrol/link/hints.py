@@ -12,27 +12,21 @@ import ctypes
 import errno
 import fcntl
 import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.types import CData
-from pycontrol.readable import readable
 
 SCHED_NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
 GET_TSGS, GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0105301, 0xC0185303, 0xC0205304
 TSG_SET_TIMESLICE, TSG_SET_RUNLIST_INTERLEAVE = 0x40085305, 0x40085306
-LOCK_CONTROL, GET_API_VERSION, GET_TSG, PUT_TSG = 0x5307, 0x80045309, 0x4004530A, 0x4004530B
-#: The result of a read of the node, struct nvgpu_sched_event_arg: a bit for each kind of event.
-EVENT_BYTES, TSG_OPENED = 16, 1
+GET_TSG, PUT_TSG = 0x4004530A, 0x4004530B
 #: Shortest and longest slice that the driver accepts, us.
 SLICE_LIMITS = (1_000, 50_000)
 #: Sizes of the bitmap in the first request and in the last, bytes.
 BITMAP, MOST_BITMAP = 64, 1 << 16
-
-
 #: Compute preemption modes, of which a TSG has one: its kernels run to their end, or the blocks that execute do.
 WAITS_FOR_KERNELS, WAITS_FOR_BLOCKS = 1, 2
 
@@ -110,9 +104,9 @@ class SchedNode:
     def __exit__(self, *_error: object) -> None:
         os.close(self._fd)
 
-    def _call(self, code: int, argument: ctypes.Structure | None, what: str) -> None:
+    def _call(self, code: int, argument: ctypes.Structure, what: str) -> None:
         try:
-            self._ioctl(self._fd, code, 0 if argument is None else argument)
+            self._ioctl(self._fd, code, argument)
         except OSError as error:
             raise RefusedError(f"the driver refuses {what}: {error.strerror}", error.errno or 0) from None
 
@@ -182,22 +176,3 @@ class SchedNode:
     def let_go(self, tsg: int) -> None:
         """Undoes `hold`.  Raises RefusedError."""
         self._call(PUT_TSG, _Number(tsg), f"to let go of TSG {tsg}")
-
-    def lock(self) -> None:
-        """Forbids applications to change their own slices and levels while the node is open.  Raises RefusedError.
-
-        The driver unlocks when the node is closed (gk20a_sched_dev_release()).
-        """
-        self._call(LOCK_CONTROL, None, "to lock slices and levels")
-
-    def version(self) -> int:
-        """The version of the interface.  Raises RefusedError."""
-        asked = _Number()
-        self._call(GET_API_VERSION, asked, "the version of its interface")
-        return int(asked.value)
-
-    def opened(self, seconds: float) -> bool:
-        """Whether an application opened a TSG since this was asked last, or does so within that time."""
-        if not readable(self._fd, seconds):
-            return False
-        return bool(int.from_bytes(os.read(self._fd, EVENT_BYTES)[8:], sys.byteorder) & TSG_OPENED)

@@ -41,15 +41,10 @@ def whole_us(ns: int) -> int:
     return ns // US
 
 
-def apply(
-    node: SchedNode, settings: Sequence[Setting], confirm: Callable[[], None] = lambda: None
-) -> list[Hints]:  # fmt: skip
+def apply(node: SchedNode, settings: Sequence[Setting]) -> list[Hints]:
     """Sets slices and levels of all TSGs of these processes.  Returns what those had before.
 
-    ``confirm`` is called when all is set.  If it raises an exception, everything is put back.
-
-    TSGs that a process opens while this works are set as well.  Those that it opens later have the driver's defaults:
-    `SchedNode.opened` tells.
+    TSGs that a process opens while this works are set as well.  Those that it opens later have the driver's defaults.
 
     Raises:
         RefusedError: a process has no TSGs, or the driver refuses something.  Everything is as it was before, or the
@@ -65,7 +60,6 @@ def apply(
             known = {hints.tsg for hints, _ in done}
             found = [(hints, one) for one in settings for hints in hold(one.pid) if hints.tsg not in known]
             if not found:
-                confirm()
                 return [hints for hints, _ in done]
         raise RefusedError(f"process {found[0][1].pid} opens time-slice groups faster than they can be set")
 

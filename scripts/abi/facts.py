@@ -135,10 +135,7 @@ USERQ_STRUCTURE = "userq struct~drm_amdgpu_userq_in part: op=op queue=queue_id"
 #: Where nvgpu answers with a new descriptor.
 NVGPU_DESCRIPTORS = ("nvgpu_gpu_open_tsg_args tsg_fd", "nvgpu_gpu_open_channel_args channel_fd",
                      "nvgpu_channel_open_args channel_fd")  # fmt: skip
-HINT_CALLS = (
-    "GET_TSGS GET_TSGS_BY_PID TSG_GET_PARAMS TSG_SET_TIMESLICE TSG_SET_RUNLIST_INTERLEAVE LOCK_CONTROL GET_API_VERSION "
-    "GET_TSG PUT_TSG"
-)
+HINT_CALLS = "GET_TSGS GET_TSGS_BY_PID TSG_GET_PARAMS TSG_SET_TIMESLICE TSG_SET_RUNLIST_INTERLEAVE GET_TSG PUT_TSG"
 HINTS = {
     "get_tsgs_args": ("_All", "size=size buffer=buffer"),
     "get_tsgs_by_pid_args": ("_ByPid", "pid=pid size=size buffer=buffer"),
@@ -147,7 +144,6 @@ HINTS = {
     "tsg_timeslice_args": ("_Set", "tsg=tsgid value=timeslice"),
     "tsg_runlist_interleave_args": ("_Set", "tsg=tsgid value=runlist_interleave"),
     "tsg_refcount_args": ("_Number", "value=tsgid"),
-    "api_version_args": ("_Number", "value=version"),
 }  # fmt: skip
 
 
@@ -246,8 +242,6 @@ def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
             field, where = getattr(getattr(hints, ours), our), f"struct nvgpu_sched_{theirs}"
             yield Fact(f"offsetof(hints.{theirs}, {our})", field.offset, f"offsetof({where}, {their})")
             yield Fact(f"sizeof(hints.{theirs}.{our})", field.size, f"sizeof((({where} *)0)->{their})")
-    yield Fact("hints.EVENT_BYTES", hints.EVENT_BYTES, "sizeof(struct nvgpu_sched_event_arg)")
-    yield Fact("hints.TSG_OPENED", hints.TSG_OPENED, "NVGPU_SCHED_STATUS_TSG_OPEN")
     for level in hints.HintLevel:
         yield Fact(f"hints.HintLevel.{level.name}", level.value, f"NVGPU_RUNLIST_INTERLEAVE_LEVEL_{level.name}")
 

@@ -18,6 +18,7 @@ from gpurt.errors import RefusedError
 from pycontrol import cli
 from pycontrol.link import applied
 from pycontrol.link.control import connect
+from pycontrol.link.tegra import Setting
 from pycontrol.machine.placement import fifo_permitted
 
 pytestmark = pytest.mark.skipif(not fifo_permitted(20), reason="SCHED_FIFO is not permitted")
@@ -182,15 +183,17 @@ def test_a_hold_is_applied_where_each_thread_has_joined_so_by_itself(
 
 
 def test_what_is_put_back_of_a_group_is_what_its_earlier_members_had(given: Set) -> None:
-    def refuse() -> None:
-        raise RefusedError("no")
+    class Node:
+        def tsgs(self, _pid: int) -> list[int]:
+            raise RefusedError("no")
 
     members = given.members(given.command("plan", "g"), given.command("left"))
     with members as (member, joins), connect(str(given.host)) as control:
         control.set_priority(member, 7)
         before = control.clients()
+        settings: Any = [Setting(member, 5_000)], Node()
         with pytest.raises(RefusedError, match=f"no; not put back: process {joins} stays in its group"):
-            applied.apply_settings(control, before, {joins: 30, member: 30}, [], None, refuse, {joins: "g"})
+            applied.apply_settings(control, before, {joins: 30, member: 30}, *settings, {joins: "g"})
         assert {one.set_priority for one in control.clients()} == {7}
 
 

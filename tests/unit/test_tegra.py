@@ -18,10 +18,13 @@ from drivers import Caller, Faults, Refused
 from engine import Engine, Group
 from nvgpu import NvgpuSched
 
+from analysis.model import MS, GpuSegment, Span, Task
 from gpurt.errors import RefusedError
 from pycontrol.link import hints, tegra
 from pycontrol.link.hints import HintLevel, SchedNode
 from pycontrol.link.tegra import Setting
+from pycontrol.observe.fit.objection import Code
+from pycontrol.observe.fit.turns import turns
 
 FIRST, SECOND, OTHER = 100, 200, 300
 
@@ -194,14 +197,27 @@ def test_what_the_driver_refuses(board: Board, setting: Setting, why: str) -> No
     assert board.state() == [DEFAULT] * 4
 
 
-def test_the_lock_and_the_version(board: Board) -> None:
+def task(name: str, priority: int) -> Task:
+    return Task(name, 0, priority, 20 * MS, 20 * MS, (GpuSegment(Span.exactly(0), Span.exactly(MS)),))
+
+
+def test_tsgs_of_which_no_bound_knows_are_objected_to(board: Board) -> None:
+    """A stranger's, a second one of a real-time task, and one whose kernels no slice ends."""
+    of = {FIRST: task("camera", 30), SECOND: task("map", 0)}
+    board.groups[0].mode, board.groups[2].mode = 1, 2
     with SchedNode(board.call) as node:
-        assert node.version() == 1
-        node.lock()
-        assert NvgpuSched.locked
-    board.file.close()
-    assert not NvgpuSched.locked
-    NvgpuSched.opened += 1
+        found = list(turns(node.everything(), of))
+    assert [(one.code, bool(one.defeats)) for one in found] == [
+        (Code.SHAPES, True), (Code.SHAPES, True), (Code.SHAPES, True), (Code.SHAPES, False), (Code.STRANGER, True)
+    ]  # fmt: skip
+    assert found[0].text == "camera has 2 TSGs, and its bound is for one"
+    assert found[1].text.startswith("kernels of TSG 3 of process 100 execute to their end")
+    assert found[3].text.startswith("theta has to contain the longest thread block of TSG 701")
+    assert found[4].text.startswith("TSG 702 of process 300 has turns on the GPU")
+    board.groups[0].mode, board.groups[1].pid = 4, SECOND
+    of[OTHER] = task("radar", 20)
+    with SchedNode(board.call) as node:
+        assert all(not one.defeats for one in turns(node.everything(), of))  # best effort may have two
 
 
 @pytest.mark.parametrize(("ns", "us"), [(1_000_000, 1_000), (50_000_000, 50_000), (1_024_000, 1_024)])

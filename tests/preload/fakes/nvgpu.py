@@ -138,7 +138,6 @@ class NvgpuSched(File):
     """
 
     opened = 0
-    locked = False
     CHANNELS = 1024
     BITMAP = CHANNELS // 8
 
@@ -151,12 +150,10 @@ class NvgpuSched(File):
 
     def close(self) -> None:
         NvgpuSched.opened -= 1
-        NvgpuSched.locked = False
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
         calls = {0xC0105301: self.everything, 0xC0185303: self.by_pid, 0xC0205304: self.params, 0x40085305: self.slice,
-                 0x40085306: self.level, 0x5307: self.lock, 0x5308: self.lock, 0x80045309: self.version,
-                 0x4004530A: self.get, 0x4004530B: self.put}  # fmt: skip
+                 0x40085306: self.level, 0x4004530A: self.get, 0x4004530B: self.put}  # fmt: skip
         if code >> 8 & 0xFF != ord("S") or not 0 < code & 0xFF <= 11:
             raise Refused(errno.EINVAL)
         if code not in calls:
@@ -219,13 +216,6 @@ class NvgpuSched(File):
             raise Refused(errno.EINVAL)
         group.level = value
         self.fails("level")
-
-    def lock(self, code: int, argument: bytearray, nested: bytearray) -> None:
-        self.fails("lock")
-        NvgpuSched.locked = code == 0x5307
-
-    def version(self, code: int, argument: bytearray, nested: bytearray) -> None:
-        struct.pack_into("=I", argument, 0, 1)
 
     def get(self, code: int, argument: bytearray, nested: bytearray) -> None:
         group = self.group_of(argument)
