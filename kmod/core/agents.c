@@ -394,6 +394,7 @@ static void take(struct gpurt_agents *a, u64 now)
 	c->puts = a->open;
 	c->given_up = false;
 	a->caller = c->number;
+	give(a, c, now);		/* first: everybody waits for its call */
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *p = process_of(pos);
 
@@ -408,7 +409,6 @@ static void take(struct gpurt_agents *a, u64 now)
 		p->taken_in = c->many;
 		order_by(a, p, true, now);
 	}
-	give(a, c, now);
 }
 
 /*

@@ -169,14 +169,14 @@ class Model:
         if busy or c.late or c.doubted or c.taker or len(others) < 2 or (self.open and not c.on):
             return
         c.many, c.puts, c.given_up, self.caller = c.sequence + 1, self.open, False, c
+        c.since = self.step_since if self.step else now
+        self.deliver(c)
         room = lib.GPURT_MAX_CHANNELS
         for p in others[self.open and len(others) > lib.GPURT_AGENT_FEW :]:
             if p.channels <= room:
                 room -= p.channels
                 p.taker, p.taken_in = c, c.many
                 self.give(p, now, taken=True)
-        c.since = self.step_since if self.step else now
-        self.deliver(c)
 
     def taken_over(self, c: Process, well: bool, over: bool, now: int) -> None:
         for p in self.processes:

@@ -230,7 +230,7 @@ def test_the_owners_agent_takes_all_others_off_by_one_call() -> None:
     """The update waits for that call, and for each of them to know of it."""
     pair = many(4)
     orders = [("order", 0, False, 2), ("order", 1, False, 2), ("order", 3, False, 2)]
-    assert do(pair, ("commit", 2)) == [*orders, ("order", 2, True, 2)]
+    assert do(pair, ("commit", 2)) == [("order", 2, True, 2), *orders]
     assert [bool(pair.array[name].taken) for name in range(4)] == [True, True, False, True]
     do(pair, ("answer", 0, True), ("answer", 1, True), ("answer", 3, True))
     assert do(pair, ("answer", 2, True)) == [("finished", 0)]

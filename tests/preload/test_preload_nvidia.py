@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from links import eventually
 from machines import ALWAYS, LONG, FakeGpu, Program, Served, Start, never_known_to_be_off, real_time
@@ -300,6 +303,9 @@ def test_the_owners_agent_switches_all_others_by_one_call(
     for one in others:
         one.do(LONG)
     many = bool(asked)
+    status = Path(f"/proc/{urgent.pid}/status").read_text()
+    (room,) = re.findall(r"FDSize:\s+(\d+)", status)
+    assert (int(room) > 512) == many, "no call for others waits until its table of descriptors has grown"
     if stale and many:
         gpu.refuse("disable", 1, INVALID_CHANNEL)
     urgent.do(SHORT, "all")

@@ -13,7 +13,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../handle.h"
 #include "board.h"
@@ -183,6 +185,18 @@ void agent_explicit(void)
 	agent_settle();
 }
 
+/*
+ * Called with the lock held.  A call for others is made through a descriptor from KEPT on.  If the kernel's table of
+ * descriptors grows then, the caller waits for all CPUs (RCU): 8 to 10 ms, during its first segment.  So it grows now.
+ */
+static void make_room(const struct board *b)
+{
+	int copy = b->tsgs ? real_duplicate(files_descriptor(b->tsgs->file), KEPT) : -1;
+
+	if (copy >= 0)
+		syscall(SYS_close, copy);
+}
+
 /* The thread runs above the program's own priority, if that is permitted.  It takes none of the program's signals. */
 static int start_thread(struct board *b)
 {
@@ -248,6 +262,8 @@ static int declare(struct board *b, const struct report *r)
 	o = (struct gpurt_order){ .on = a.on, .sequence = a.sequence, .set = b->set + 1 };
 	if (!(a.on & GPURT_ORDER_MANY))
 		obey(b, &o);
+	if (!b->running && a.flags & GPURT_AGENT_MANY)
+		make_room(b);
 	if (!b->running)
 		err = start_thread(b);
 	preload_unlock();
