@@ -51,6 +51,15 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return err;
 }
 
+/* The client, of that @level, may own the GPU soon; or its group does already, be it as a lock. */
+static void may_keep(struct gpurt_client *client, u32 level)
+{
+	if (level)
+		gpurt_exits_urgent(client);
+	else if (client->seat)
+		gpurt_exits_holds(client);
+}
+
 /*
  * Begins a segment.  @form is stated by the outermost one.  Returns -EOVERFLOW, or -ENODEV once the
  * driver goes away.  With -EAGAIN the caller has to call gpurt_boost_begins() again, and then this.
@@ -65,14 +74,11 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form,
 	int err;
 
 	b.u.level = gpurt_client_queues_at(client, level);
-	if (level)
-		gpurt_exits_urgent(client);
-	else if (client->seat)
-		gpurt_exits_holds(client);	/* its group may own the GPU as a lock already */
+	may_keep(client, level);
 	err = gpurt_update(client->gpu, &b.u);
-	/* It may have become a member of a real-time group meanwhile. */
-	if (unlikely(client->seat) && gpurt_level_now(client))
-		gpurt_exits_urgent(client);
+	/* It may have become a member meanwhile. */
+	if (unlikely(client->seat))
+		may_keep(client, gpurt_level_now(client));
 	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
 	smp_mb();
 	if (unlikely(gpurt_exits_ends(client->file)))

@@ -14,7 +14,7 @@ static bool locking(const struct gpurt_sched *s)
 
 static bool has_job(const struct gpurt_sched_client *c)
 {
-	return c->runnable && c->tsgs > 0;
+	return c->runnable && c->tsgs > 0 && !(c->moving && c->entry == c);
 }
 
 /* Whether the client asks for the GPU, at whatever priority. */
@@ -951,7 +951,7 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level,
 /* The client becomes a member, as it is.  Nothing forbids it. */
 static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
-	bool runnable = c->runnable, had = has_job(c), granted = c->granted, owner, on;
+	bool had = has_job(c), granted = c->granted, owner, on;
 	struct gpurt_sched_client *e = &g->core, *old;
 	struct gpurt_sched *s = g->sched;
 	u8 level;
@@ -960,11 +960,10 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	on = gpurt_on_runlist(s, c);
 	owner = s->runner == c;
 	level = c->level;
-	/* Its segments stay open meanwhile: a thread that looks then must not take them for ended. */
+	/* Its segments and its job go on meanwhile: a thread that looks then must not take them for ended. */
 	c->moving = true;
 	c->hint = 0;
 	c->demoted = GPURT_NOT_DEMOTED;
-	c->runnable = false;
 	rejob(s, c, had, now);
 	move_to_budget(s, e, c->budget, now);
 	move_to_budget(s, c, NULL, now);
@@ -981,7 +980,6 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 		ask(s, e->budget, GPURT_CAUSE_EXEMPT, now);
 	if (owner)
 		each(s, e, gained_if_not_exempt, now);
-	c->runnable = runnable;
 	rejob(s, c, false, now);
 	c->moving = false;
 	if (c->depth) {

@@ -303,6 +303,52 @@ static void who_is_moved_into_an_owner_by_a_lock_is_urgent_inside(struct kunit *
 	group_free(b);
 }
 
+static int be_seated(void *data)
+{
+	struct beginner *one = data;
+
+	one->err = sit(one->client, false);
+	complete(&one->done);
+	return 0;
+}
+
+static bool decision_waits(struct bench *b)
+{
+	return READ_ONCE(b->gpu->gate.turns.count) == 1;
+}
+
+static bool decisions_wait(struct bench *b)
+{
+	return READ_ONCE(b->gpu->gate.turns.count) == 2;
+}
+
+/* Likewise, if another thread has its client join while it begins. */
+static void who_joins_an_owner_by_a_lock_meanwhile_is_urgent_inside(struct kunit *test)
+{
+	struct bench *b = group_make(test, &sleeping_group_driver, 1);
+	struct beginner *one = kunit_kcalloc(test, 3, sizeof(*one), GFP_KERNEL);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	lock_the_gpu(test, b);
+	b->block = true;
+	start(test, &one[0], b->clients[0], 0);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	start_as(test, be_seated, &one[1], b->clients[1]);
+	KUNIT_EXPECT_TRUE(test, comes_true(decision_waits, b));
+	start(test, &one[2], b->clients[1], 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(decisions_wait, b));
+	complete(&b->go);
+	for (i = 0; i < 3; i++) {
+		KUNIT_ASSERT_TRUE(test, finished(&one[i]));
+		KUNIT_EXPECT_EQ(test, one[i].err, 0);
+	}
+	KUNIT_EXPECT_TRUE(test, gpurt_client_granted(b->clients[1]));
+	KUNIT_EXPECT_TRUE(test, is_urgent(b->clients[1]));
+	gpurt_gpu_unregister(b->gpu);
+	group_free(b);
+}
+
 static void a_driver_without_groups_refuses_members(struct kunit *test)
 {
 	struct bench *b = group_make(test, &atomic_driver, 0);
@@ -323,6 +369,7 @@ static struct kunit_case group_cases[] = {
 	KUNIT_CASE(an_owner_that_is_moved_meanwhile_is_taken_off),
 	KUNIT_CASE(an_owner_by_a_lock_that_is_moved_meanwhile_stays_urgent),
 	KUNIT_CASE(who_is_moved_into_an_owner_by_a_lock_is_urgent_inside),
+	KUNIT_CASE(who_joins_an_owner_by_a_lock_meanwhile_is_urgent_inside),
 	KUNIT_CASE(a_driver_without_groups_refuses_members),
 	{}
 };

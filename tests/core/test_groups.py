@@ -474,6 +474,23 @@ def test_who_is_moved_in_the_middle_of_a_segment_is_never_seen_outside_of_it() -
     assert not mate.depth
 
 
+def test_who_is_moved_in_the_middle_of_a_job_is_never_seen_without_one() -> None:
+    """A thread of a host compares that with what the task does: it would miss that the task has stopped."""
+    machine = Machine(JOB, 1)
+    group, s = Group(machine), machine.gpus[0]
+    member, moved = machine.client(group, own=5), machine.client()
+    for client, own in ((member, 5), (moved, 9)):
+        lib.gpurt_set_tsgs(s, client, 1, 0)
+        lib.gpurt_job(s, client, own, True, 0)
+    seen = []
+    note = ffi.callback(CALLBACK, lambda _s, c, _event, _now: seen.append((c == member, moved.runnable)))
+    machine.ops.event = note
+    assert machine.state(moved) == RUNNING
+    assert lib.gpurt_group_move(group.on[0], moved, 0) == 0
+    assert (True, True) in seen
+    assert all(runnable for _, runnable in seen)
+
+
 @pytest.mark.parametrize("member", [False, True])
 def test_a_client_that_dies_at_the_gate_is_lowered(member: bool) -> None:
     """It has asked, and has the gate, but is in no segment."""
