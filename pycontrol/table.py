@@ -52,7 +52,6 @@ PLAN = {
 TRACE = {
     "record": CommandEntry("record the host's events", "record"),
     "check": CommandEntry("judge a trace by deadlines and bounds", "check"),
-    "plot": CommandEntry("draw a trace", "plot"),
 }
 SET = {
     "priority": CommandEntry("set GPU priorities of processes", "rules"),
@@ -85,11 +84,10 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "emulate": CommandEntry("serve virtual GPUs, without privilege or hardware", "serve"),
         "serve": CommandEntry("schedule real GPUs on unmodified drivers", "serve"),
         "run": CommandEntry("run the tasks as real processes", "run"),
-        "trace": CommandEntry("record, check and plot what happened", parts=TRACE),
+        "trace": CommandEntry("record and check what happened", parts=TRACE),
     },
     "Operate": {
         "status": CommandEntry("show GPUs, clients, latencies and rules", "status"),
-        "top": CommandEntry("watch the clients and their shares", "top"),
         "watch": CommandEntry("watch a running system, or serve its metrics", "watch"),
         "set": CommandEntry("set priorities, policy, budgets and rules", parts=SET),
         "apply": CommandEntry("give running processes the file's priorities", "apply"),

@@ -15,17 +15,6 @@ static inline u64 random_bits(u64 *state)
 	return z ^ (z >> 31);
 }
 
-/* A number in [0, 1). */
-static inline double random_unit(u64 *state)
-{
-	return (double)(random_bits(state) >> 11) * 0x1p-53;
-}
-
-static inline double random_between(u64 *state, double low, double high)
-{
-	return low + (high - low) * random_unit(state);
-}
-
 /* An integer from low to high.  The probabilities differ by at most 2^-32. */
 static inline u64 random_integer(u64 *state, u64 low, u64 high)
 {

@@ -14,6 +14,7 @@
 #include "compat.h"
 #include "state/client.h"
 #include "state/events.h"
+#include "state/netlink_family.h"
 #include "state/exits.h"
 #include "state/team.h"
 #include "state/wake.h"
@@ -25,7 +26,7 @@ static struct gpurt_client *client_of(struct gpurt_bus_node *node)
 
 static void tell(struct gpurt_client *client, u32 event, u64 now, u64 waited)
 {
-	if (gpurt_events_wanted())
+	if (gpurt_netlink_heard())
 		gpurt_event(client->gpu, client, event, now, 0, waited);
 }
 

@@ -15,6 +15,7 @@
 #include "drv/drv.h"
 #include "state/clients.h"
 #include "state/events.h"
+#include "state/netlink_family.h"
 #include "state/team.h"
 #include "state/process.h"
 #include "state/wake.h"
@@ -126,7 +127,7 @@ EXPORT_SYMBOL_GPL(gpurt_client_retry);
 /* Called by the driver, in any context: work of the client completed. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since)
 {
-	if (gpurt_events_wanted())
+	if (gpurt_netlink_heard())
 		gpurt_event(client->gpu, client, GPURT_EVENT_WORK, when, 0, when - since);
 	atomic_inc(&client->completions);
 	gpurt_wait_wake(client);
@@ -137,7 +138,7 @@ EXPORT_SYMBOL_GPL(gpurt_client_work_done);
 /* Called by the driver, in any context: the client, an agent, has not carried out the order of @since in time. */
 void gpurt_client_late(struct gpurt_client *client, u64 now, u64 since)
 {
-	if (gpurt_events_wanted())
+	if (gpurt_netlink_heard())
 		gpurt_event(client->gpu, client, GPURT_EVENT_LATE, now, 0, now - since);
 }
 EXPORT_SYMBOL_GPL(gpurt_client_late);

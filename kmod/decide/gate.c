@@ -40,6 +40,7 @@
 #include "decide/decide.h"
 #include "state/client.h"
 #include "state/events.h"
+#include "state/netlink_family.h"
 #include "state/team.h"
 
 /* How long a thread that waits keeps its CPU from others at most; the library polls the user-space host for as long. */
@@ -81,7 +82,7 @@ static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	u64 now = ktime_get_ns();
 
-	gpu->events_wanted = gpurt_events_wanted();
+	gpu->events_wanted = gpurt_netlink_heard();
 	gpu->runlist.power_err = u->power_err;
 	gpurt_runlist_prepare(gpu, now);
 	if (unlikely(READ_ONCE(gpu->groups))) {

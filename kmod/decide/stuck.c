@@ -16,6 +16,7 @@
 #include "state/client.h"
 #include "state/clients.h"
 #include "state/events.h"
+#include "state/netlink_family.h"
 #include "state/team.h"
 
 struct look {
@@ -178,7 +179,7 @@ static bool has_ended(struct pid *tgid)
  */
 void gpurt_stuck_died(struct gpurt_client *client)
 {
-	if (client->leaves && gpurt_events_wanted() && has_ended(client->tgid))
+	if (client->leaves && gpurt_netlink_heard() && has_ended(client->tgid))
 		gpurt_event(client->gpu, client, GPURT_EVENT_MEMBER_DIED, ktime_get_ns(), 0, 0);
 }
 

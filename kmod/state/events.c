@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events.  Tracers get them at once.  Readers of the multicast group get them through a ring: a message needs memory,
- * and code that reports an event often may not allocate any.
+ * Events.  Readers of the multicast group get them through a ring: a message needs memory, and code that reports an
+ * event often may not allocate any.
  *
  * Anyone may read.  netlink_family.c adds the process of an event for readers who may know it.  So a decision pays for
  * one copy into the ring, however many read, and wakes no thread: a timer does, once a tick.
@@ -17,82 +17,12 @@
 #include "state/team.h"
 #include "state/netlink_family.h"
 
-#define CREATE_TRACE_POINTS
-#include "state/trace.h"
-
 #define RING 4096		/* a power of two */
 
 static struct gpurt_record *ring;
 static DEFINE_RAW_SPINLOCK(ring_lock);
 static unsigned int head, tail;	/* next to write, next to read; they wrap */
 static u64 lost;
-
-/* Whether a tracer listens to any of the tracepoints. */
-static bool traced(void)
-{
-	return trace_gpurt_begin_enabled() || trace_gpurt_grant_enabled() || trace_gpurt_preempt_enabled() ||
-	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
-	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled() ||
-	       trace_gpurt_late_enabled() || trace_gpurt_copy_ask_enabled() || trace_gpurt_copy_begin_enabled() ||
-	       trace_gpurt_copy_end_enabled() || trace_gpurt_stuck_enabled() || trace_gpurt_member_died_enabled();
-}
-
-static void trace(const struct gpurt_record *r)
-{
-	switch (r->event) {
-	case GPURT_EVENT_BEGIN:
-		trace_gpurt_begin(r);
-		break;
-	case GPURT_EVENT_GRANT:
-		trace_gpurt_grant(r);
-		break;
-	case GPURT_EVENT_PREEMPT:
-		trace_gpurt_preempt(r);
-		break;
-	case GPURT_EVENT_RESUME:
-		trace_gpurt_resume(r);
-		break;
-	case GPURT_EVENT_END:
-		trace_gpurt_end(r);
-		break;
-	case GPURT_EVENT_OVERRUN:
-		trace_gpurt_overrun(r);
-		break;
-	case GPURT_EVENT_GONE:
-		trace_gpurt_gone(r);
-		break;
-	case GPURT_EVENT_COMMIT:
-		trace_gpurt_commit(r);
-		break;
-	case GPURT_EVENT_WORK:
-		trace_gpurt_work(r);
-		break;
-	case GPURT_EVENT_LATE:
-		trace_gpurt_late(r);
-		break;
-	case GPURT_EVENT_COPY_ASK:
-		trace_gpurt_copy_ask(r);
-		break;
-	case GPURT_EVENT_COPY_BEGIN:
-		trace_gpurt_copy_begin(r);
-		break;
-	case GPURT_EVENT_COPY_END:
-		trace_gpurt_copy_end(r);
-		break;
-	case GPURT_EVENT_JOB_BEGIN:
-		trace_gpurt_job_begin(r);
-		break;
-	case GPURT_EVENT_JOB_END:
-		trace_gpurt_job_end(r);
-		break;
-	case GPURT_EVENT_STUCK:
-		trace_gpurt_stuck(r);
-		break;
-	case GPURT_EVENT_MEMBER_DIED:
-		trace_gpurt_member_died(r);
-		break;
-	}
-}
 
 static void put(const struct gpurt_record *r)
 {
@@ -138,12 +68,6 @@ static void drain(struct work_struct *work)
 
 static DECLARE_DELAYED_WORK(drain_work, drain);
 
-/* Whether a tracer or a reader of the multicast group listens. */
-bool gpurt_events_wanted(void)
-{
-	return gpurt_netlink_heard() || traced();
-}
-
 /* Whether it is an event of the bus, reported with the bus's lock held. */
 static bool is_copy(u32 event)
 {
@@ -164,13 +88,12 @@ static void identify(struct gpurt_record *r, const struct gpurt_client *client)
 
 static void report(struct gpurt_record *r, struct gpurt_client *client)
 {
+	if (!gpurt_netlink_heard())
+		return;
 	if (client)
 		identify(r, client);
-	trace(r);
-	if (gpurt_netlink_heard()) {
-		put(r);
-		queue_delayed_work(gpurt_workers, &drain_work, 1);
-	}
+	put(r);
+	queue_delayed_work(gpurt_workers, &drain_work, 1);
 }
 
 /*
@@ -216,13 +139,9 @@ int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *ma
 	if (take_share(client, mark->what, now)) {
 		r.lost = atomic_xchg(&client->marks_lost, 0);
 		report(&r, client);
-		return 0;
-	}
-	/* A tracer has a buffer of its own, and says itself what it loses. */
-	identify(&r, client);
-	trace(&r);
-	if (gpurt_netlink_heard())
+	} else if (gpurt_netlink_heard()) {
 		atomic_inc(&client->marks_lost);
+	}
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Events, for tracers and for readers of the multicast group. */
+/* Events, for readers of the multicast group. */
 #ifndef GPURT_EVENTS_H
 #define GPURT_EVENTS_H
 
@@ -10,7 +10,6 @@
 struct gpurt_client;
 struct gpurt_gpu;
 
-bool gpurt_events_wanted(void);
 void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency);
 int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark);
 

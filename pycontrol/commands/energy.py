@@ -30,7 +30,7 @@ MOST_TRACED = 1_000_000
 Examples:
   gpurt plan energy simulate examples/energy/toy.toml --policy sbeet-mg --horizon 600ms
   gpurt plan energy simulate system.toml --policy sbeet-mg --policy ld --runs 100 --random-offsets
-  gpurt plan energy simulate system.toml --policy sbeet-mg -o run.json && gpurt trace plot run.json
+  gpurt plan energy simulate system.toml --policy sbeet-mg -o run.json
 
 \b
 Exit codes: 0 no job missed its deadline; 1 one did, or none was due; 2 wrong usage; 3 a file is wrong, or cannot be

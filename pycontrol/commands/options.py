@@ -94,7 +94,8 @@ class Subcommand(click.Command):
                 called = ctx.command_path.replace("gpurt", "gpurt --device PATH", 1)
                 raise click.UsageError(f"--device comes before the command: {called}", ctx) from None
             if error.option_name == "--watch":
-                text = "gpurt top shows clients again and again, and gpurt watch FILE tells of what does not hold"
+                again = f"watch -n 1 {ctx.command_path} shows it again and again"
+                text = f"{again}, and gpurt watch FILE tells of what does not hold"
                 raise click.UsageError(f"there is no --watch: {text}", ctx) from None
             raise
         except click.UsageError as error:

@@ -23,18 +23,17 @@ from pycontrol.output import render
     epilog="""\b
 Examples:
   gpurt trace record -o run.json             until Ctrl-C
-  gpurt trace record -o run.json --duration 5s && gpurt trace plot run.json
+  gpurt trace record -o run.json --duration 5s
 
 \b
-ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C, SIGTERM and SIGHUP; 2 wrong usage;
+ui.perfetto.dev draws the file.  Exit codes: 0 done, also after Ctrl-C, SIGTERM and SIGHUP; 2 wrong usage;
 3 cannot be written; 4 no host, or it has gone: what was recorded until then is written."""
 )
 @click.option("-o", "--output", required=True, type=Output(), help="File to write the trace to.")
 @click.option("--duration", metavar="TIME", type=Time(), help="Length of the recording; until Ctrl-C unless given.")
-@click.option("--tracepoints", is_flag=True, help="Read the module's tracepoints through tracefs, as root.")
 @JSON
 @click.pass_obj
-def record_command(device: str | None, output: Path, duration: int | None, tracepoints: bool, as_json: bool) -> int:
+def record_command(device: str | None, output: Path, duration: int | None, as_json: bool) -> int:
     """Record the host's events as a Chrome/Perfetto trace.
 
     Until the trace is whole, what has come is in FILE.partial, which every command that reads traces takes, too.
@@ -55,7 +54,7 @@ def record_command(device: str | None, output: Path, duration: int | None, trace
         begun = True
 
     try:
-        found, gone = recorded(device, seconds, progress, tracepoints=tracepoints, begin=begin)
+        found, gone = recorded(device, seconds, progress, begin=begin)
         found.save(output)
     except FileError as error:
         raise (partial.kept(error) if partial else error) from None

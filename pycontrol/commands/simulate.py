@@ -43,7 +43,7 @@ MOST_EVENTS = 1_000_000
     epilog="""\b
 Examples:
   gpurt simulate examples/case-study.toml --policy boosted --waiting busy
-  gpurt simulate set.toml --runs 1 -o run.json && gpurt trace plot run.json
+  gpurt simulate set.toml --runs 1 -o run.json      ui.perfetto.dev draws it
 
 \b
 Exit codes: 0 no real-time task missed a deadline, and no chain exceeded its limit; 1 one did, there is no

@@ -248,7 +248,7 @@ Examples:
   gpurt status latency                how long runlist updates took: epsilon on your board
   gpurt status clients --json         the processes that use the GPU through gpurt
   gpurt status rules                  budgets, and rules that exempt or bar processes, later ones too
-  watch gpurt status clients          again and again; gpurt top has shares, too
+  watch -n 1 gpurt status clients     again and again
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""

@@ -12,7 +12,6 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.traces.jobs import traced_segments
 from analysis.traces.trace import About, Event, Kind, Trace, load_trace
 from gpurt.errors import FileError
 
@@ -128,12 +127,6 @@ def test_jobs_without_completion_are_unfinished() -> None:
     assert Trace({}, events).unfinished() == {"a": [5], "b": [5]}
     assert Trace({}, events).end == 12
     assert Trace({}, events, until=20).end == 20
-
-
-def test_segments_from_begin_to_end() -> None:
-    kinds = [Kind.BEGIN, Kind.BEGIN, Kind.END, Kind.END, Kind.END, Kind.BEGIN, Kind.GONE, Kind.BEGIN]
-    events = tuple(Event(time, kind, "a") for time, kind in enumerate(kinds))
-    assert traced_segments(Trace({}, events, until=9)) == {"a": [(0, 3), (5, 6), (7, 9)]}
 
 
 def test_a_trace_that_cannot_be_written_is_an_error() -> None:

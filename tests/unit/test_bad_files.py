@@ -241,7 +241,7 @@ def test_all_readers_are_known() -> None:
     names = ("plan priorities", "plan modes", "margins", "simulate", "trace check", "apply",
              "plan partitions", "plan slices")  # fmt: skip
     known = {(name, "file") for name in names}
-    known |= {("trace check", "trace"), ("trace plot", "trace"), ("run", "what"), ("plan partitions", "task"),
+    known |= {("trace check", "trace"), ("run", "what"), ("plan partitions", "task"),
               ("analyze", "files")}  # fmt: skip
     assert known <= set(READERS)
     assert all(option(reader.command, "--json") for reader in READERS)

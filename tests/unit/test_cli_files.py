@@ -27,7 +27,7 @@ READERS = {
     "analyze": ["FILE"], "plan priorities": ["FILE"], "plan modes": ["FILE"], "margins": ["FILE"],
     "simulate": ["FILE", "--runs", "5"], "trace check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
     "watch": ["FILE"], "attack": ["TINY"],
-    "trace plot": ["TRACE", "-o", "PICTURE"], "plan partitions": ["PARTS"],
+    "plan partitions": ["PARTS"],
     "plan units": [str(ROOT / "examples/federated.toml")],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"], "experiment bounds": ["FILE", "--test", "gcaps-busy-printed"],
     "doctor": ["FILE"], "plan slices": ["FILE"],
@@ -39,7 +39,6 @@ FILES = {
 #: Every command that writes a file, to OUT.
 WRITERS = {
     "simulate": ["simulate", MINIMAL, "--runs", "5", "-o", "OUT"],
-    "trace plot": ["trace", "plot", "TRACE", "-o", "OUT"],
     "report": ["report", MINIMAL, "--elsewhere", "-o", "OUT"],
     "experiment run": ["experiment", "run", "gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
     "attack": ["experiment", "attack", "gcaps-busy", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
@@ -120,20 +119,9 @@ def test_a_pipe_cannot_be_written_back(name: str, way: Callable[[bytes], Abstrac
     assert "--write needs a file" in err
 
 
-def test_a_picture_is_not_named_after_a_pipe(trace: Path, run: Gpurt) -> None:
-    for way in (standard_input, pipe):
-        with way(trace.read_bytes()) as given:
-            code, out, err = run("trace", "plot", given)
-        assert (code, out) == (2, "")
-        assert "name one with -o" in err
-    done = shell(f"{GPURT} trace plot /dev/stdin < {trace}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "name one with -o" in done.stderr
-
-
 @pytest.mark.parametrize("words", [
     ("simulate", "FILE", "-o", "OUT"), ("run", "FILE", "-o", "OUT"), ("report", "FILE", "-o", "OUT"),
-    ("trace plot", "FILE", "-o", "OUT"), ("plan energy simulate", "FILE", "-o", "OUT"),
+    ("plan energy simulate", "FILE", "-o", "OUT"),
 ])  # fmt: skip
 def test_what_a_command_reads_it_does_not_replace(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -167,7 +155,7 @@ def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path, run: G
     assert "cannot be written: No such file or directory\n" in err
 
 
-@pytest.mark.parametrize("name", ["simulate", "trace plot", "report"])
+@pytest.mark.parametrize("name", ["simulate", "report"])
 def test_no_file_is_named_like_stdin(
     name: str, trace: Path, tmp_path: Path, run: Gpurt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +166,7 @@ def test_no_file_is_named_like_stdin(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["simulate", "trace plot", "report"])  # the others write folders
+@pytest.mark.parametrize("name", ["simulate", "report"])  # the others write folders
 def test_a_reader_that_has_gone_ends_it_quietly(name: str, trace: Path) -> None:
     """As if by SIGPIPE: -o /dev/stdout | head."""
     words = [{"OUT": "/dev/stdout", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]
@@ -203,9 +191,9 @@ def test_a_file_s_name_cannot_reach_the_terminal_raw(
     for content in (None, "", "x = 1\n", "[platform]\ncpus = 1\n\"\\u001b[2J\" = 1\n"):
         if content is not None:
             Path(name).write_text(content)
-        traces = ["trace", "check", name, name], ["trace", "plot", name]
-        for command in (["analyze", name], ["plan", "modes", name], *traces, ["apply", name]):
-            assert cli.run([*command, *(["--json"] if as_json and command[:2] != ["trace", "plot"] else [])]) == 3
+        check = ["trace", "check", name, name]
+        for command in (["analyze", name], ["plan", "modes", name], check, ["apply", name]):
+            assert cli.run([*command, *(["--json"] if as_json else [])]) == 3
             out, err = capfd.readouterr()
             assert (out, all(c.isprintable() or c == "\n" for c in err)) == ("", True), err
             message = json.loads(err)["error"]["message"] if err.startswith("{") else err

@@ -101,7 +101,7 @@ def test_writing_is_always_called_output() -> None:
 @pytest.mark.parametrize(
     ("words", "meant"),
     [("plan mode", "gpurt plan modes"), ("analyse", "gpurt analyze"), ("statsu", "gpurt status"),
-     ("policy", "gpurt set policy"), ("record", "gpurt trace record"), ("trace plots", "gpurt trace plot")],
+     ("policy", "gpurt set policy"), ("record", "gpurt trace record"), ("trace records", "gpurt trace record")],
 )  # fmt: skip
 def test_a_wrong_command_gets_the_one_that_is_meant(gpurt: Gpurt, words: str, meant: str) -> None:
     code, out, err = gpurt(*words.split())
@@ -150,7 +150,7 @@ def test_help_is_there_without_a_manual_page(gpurt: Gpurt) -> None:
 def test_what_repeats_is_named_where_a_command_has_no_watch(gpurt: Gpurt) -> None:
     for words in (["status"], ["status", "clients"]):
         code, _, err = gpurt(*words, "--watch")
-        assert (code, "gpurt top shows clients again and again" in err) == (2, True)
+        assert (code, "watch -n 1 gpurt status shows it again and again" in err) == (2, True)
 
 
 def test_a_wrong_option_gets_the_one_that_is_meant(gpurt: Gpurt) -> None:

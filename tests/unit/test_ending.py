@@ -150,7 +150,7 @@ def test_signals_are_as_before_when_the_work_is_done() -> None:
 def test_commands_that_end_in_their_own_way_are_let_alone() -> None:
     computing = {name for name in cli.LEAVES if getattr(cli.find_command(name), "computes", False)}
     assert computing > {"analyze", "plan modes", "margins", "simulate", "report", "experiment run"}
-    others = {"emulate", "serve", "run", "demo", "measure times", "watch", "trace record", "top"}
+    others = {"emulate", "serve", "run", "demo", "measure times", "watch", "trace record"}
     assert not computing & others
 
 

@@ -13,7 +13,6 @@ from gpurt.enums import Cause, Command, EventKind, Form, Image, State
 from gpurt.errors import DeviceError
 from pycontrol.link.control import Control, EventRecord
 from pycontrol.link.netlink import HEADER, SOCKET_FAMILY, Link, Message, Value, decode, encode
-from pycontrol.link.tracefs import parse_event
 
 ADVICE = "which this release of gpurt does not know: use the host's release"
 
@@ -73,13 +72,3 @@ def test_an_update_for_a_reason_of_a_later_release() -> None:
     assert events.cause is Cause.RESET
     with pytest.raises(DeviceError, match=f"cause {lib.GPURT_CAUSE_COUNT}, {ADVICE}"):
         next(Control(Later(commit, CAUSE=lib.GPURT_CAUSE_COUNT), "later").more())
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "said"),
-    [(b"gpurt_nap", b"", "gpurt_nap, "), (b"gpurt_commit", b"cause=whim latency_ns=5", "gpurt_commit of cause whim, ")],
-)
-def test_a_tracepoint_of_a_later_release(name: bytes, more: bytes, said: str) -> None:
-    line = b"  task-5  [001] 12.000001: " + name + b": time_ns=5 gpu=0 client=1 pid=7 " + more + b" comm=x"
-    with pytest.raises(DeviceError, match=f"the module traces {said}{ADVICE}"):
-        parse_event(line)

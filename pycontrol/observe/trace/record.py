@@ -11,7 +11,6 @@ from dataclasses import replace
 from analysis.traces.trace import HOST, About, Event, Kind, Trace
 from gpurt.errors import DeviceError
 from pycontrol.ending import asked
-from pycontrol.link import tracefs
 from pycontrol.link.control import Control, EventRecord, GpuStatus, connect
 from pycontrol.link.events import event_priorities, named_events, rest
 from pycontrol.link.sleep import Sleep
@@ -31,16 +30,16 @@ STATUS_PERIOD_S = 1.0
 
 
 def record(
-    device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False,
+    device: str | None, seconds: float | None, progress: Callable[[int], None], *,
     begin: Callable[[dict[str, str]], Callable[[EventRecord], None]] = lambda _meta: lambda _record: None,
 ) -> tuple[Trace, str]:  # fmt: skip
     """Records events for ``seconds``, or until SIGINT, SIGTERM or SIGHUP; tasks are named COMM-PID.
 
     The recorder calls ``begin`` with what is known before the first event, for the head of a trace.  The recorder calls
     the function that ``begin`` returns with each event as it comes.  It calls ``progress`` with the number of events so
-    far: first when the recorder has subscribed, then after each list of events.  With ``tracepoints`` the events come
-    from tracefs instead of netlink.  The trace has every event that the host sent before the end, and the host as it
-    was at the looks of `Looks`.  Must be called from the main thread, because it handles signals.
+    far: first when the recorder has subscribed, then after each list of events.  The trace has every event that the
+    host sent before the end, and the host as it was at the looks of `Looks`.  Must be called from the main thread,
+    because it handles signals.
 
     Returns the trace, and why it ends early: the host has gone.  Empty if it has not.
 
@@ -55,11 +54,10 @@ def record(
         meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": before[0].policy.word}
         meta["gpus"] = str(len(before))
         keep = begin(meta | {HOST: fit.saved(looks.host)})
-        stream = tracefs.follow(seconds, IDLE_CHECK_S, stop) if tracepoints else _told(control, seconds, stop)
         failures: list[str] = []
         over = 0
         try:
-            for some in stream:
+            for some in _told(control, seconds, stop):
                 records += some
                 for one in some:
                     keep(one)
@@ -67,8 +65,7 @@ def record(
                 begun = True
                 looks.perhaps()
             over = time.monotonic_ns()
-            if not tracepoints:
-                records += rest(control)
+            records += rest(control)
             looks.again()
             failures = failures_of(before, looks.host.gpus)
         except DeviceError as error:

@@ -15,15 +15,16 @@ from pathlib import Path
 
 from programs import compiled
 
-from gpurt.enums import Notice, Policy
+from gpurt.enums import Cause, EventKind, Notice, Policy
 from pycontrol.link.control import Control, connect
 
 DEVICE = "/dev/gpurt"
 CYCLES, QUICK_CYCLES = 400, 10
 #: An update later than this after a change was made for another one, ns.
 LATE = 20_000_000
+#: The events are over when none has come for this time, seconds.
+IDLE_S = 1.0
 SLEPT = re.compile(r" (\d+)\.(\d{6}): sched_switch:")
-UPDATED = re.compile(r": gpurt_commit: gpu=0 time_ns=(\d+) client=0 .*cause=job latency_ns=(\d+)")
 
 
 def medians(program: Path, *mode: str) -> dict[str, float]:
@@ -54,7 +55,7 @@ def raising(program: Path, control: Control) -> Iterator[tuple[str, float, str]]
 
 @contextmanager
 def tracing() -> Iterator[Path]:
-    """A trace of our own: the measuring program's going to sleep, and runlist updates, by CLOCK_MONOTONIC."""
+    """A trace of our own: the measuring program's going to sleep, by CLOCK_MONOTONIC."""
     folder = Path("/sys/kernel/tracing/instances/gpurt-bench")
     folder.mkdir()
     try:
@@ -64,7 +65,6 @@ def tracing() -> Iterator[Path]:
         # a task that was preempted has a state as well, 256
         (asleep / "filter").write_text('prev_comm == "gpurt-jobs" && prev_state & 255')
         (asleep / "enable").write_text("1")
-        (folder / "events/gpurt/gpurt_commit/enable").write_text("1")
         yield folder
         (folder / "events/enable").write_text("0")
     finally:
@@ -74,12 +74,14 @@ def tracing() -> Iterator[Path]:
 def reactions(program: Path, control: Control, notice: Notice, cycles: int) -> list[float]:
     """Times from a task's going to sleep, as the scheduler sees it, to the end of the runlist update, us."""
     control.set_policy(Policy.JOB, notice=notice)
-    with tracing() as folder:
+    with tracing() as folder, connect(DEVICE) as listener:
+        events = listener.events(IDLE_S)
         subprocess.run([program, "jobs", str(cycles)], check=True)
         lines = (folder / "trace").read_text().splitlines()
+        told = [one for one in events if one.kind is EventKind.COMMIT and one.cause is Cause.JOB and not one.client]
     control.set_policy(Policy.SEGMENT)
     # the runlist is everyone's again because a task has stopped
-    done = sorted(int(m[1]) + int(m[2]) for m in map(UPDATED.search, lines) if m)
+    done = sorted(one.time_ns + one.latency_ns for one in told)
     slept = [int(m[1]) * 10**9 + int(m[2]) * 1000 for m in map(SLEPT.search, lines) if m]
     found = []
     for time in slept:
