@@ -64,7 +64,6 @@ SET = {
 EXPERIMENT = {
     "run": CommandEntry("list published experiments, repeat them", "experiment"),
     "bounds": CommandEntry("bound a file's tasks by papers' tests", "experiment_bounds"),
-    "attack": CommandEntry("search for schedules that break a bound", "experiment_attack"),
 }
 #: Heading -> command name -> its entry, in the order in which --help has them.
 GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
@@ -95,7 +94,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "Learn": {
         "demo": CommandEntry("run the published case study under every policy", "demo"),
-        "experiment": CommandEntry("repeat published experiments, attack the bounds", parts=EXPERIMENT),
+        "experiment": CommandEntry("repeat published experiments", parts=EXPERIMENT),
     },
     "": {
         "help": CommandEntry("say what a command, a key of a file or an exit code is", "system", hidden=True),

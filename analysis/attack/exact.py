@@ -11,13 +11,15 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeAlias
 
-from analysis.attack.outcome import Times
 from analysis.model import Chain, CpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.simulation.simulate import MAX_VIRTUAL_NS, PLACES, Options, SimulationError, SimulatorCall
 from gpurt._gpurt import ffi, lib
 
+#: The longest reaction, age and age at an output of a chain, ns.
+Times: TypeAlias = tuple[int, int, int]
 #: States after which an exploration gives up, unless told otherwise.
 MAX_EXACT_STATES = 5_000_000
 #: Tasks that an exploration can have.
@@ -125,6 +127,12 @@ def explore(
         for one, at in zip(taskset.chains, range(count, len(names), 3), strict=True)
     }
     return Exact(dict(zip(names, seen[:count], strict=False)), unit, found.states, found.steps, late, measured)
+
+
+def prioritised(test: Test, taskset: Taskset) -> Taskset:
+    """The taskset, with the GPU priorities that the test assigns if it assigns any."""
+    priorities = test.assign(taskset).priorities if test.assigns else None
+    return taskset if priorities is None else taskset.with_gpu_priorities(priorities)
 
 
 def exact_ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:

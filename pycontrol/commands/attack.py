@@ -12,8 +12,7 @@ from analysis.answers.elsewhere import another
 from analysis.answers.loading import analysable
 from analysis.answers.registry import UNITS
 from analysis.answers.verdict import NO_THETA, lacks_theta, unlike_the_file
-from analysis.attack.exact import Exact, TooManyStatesError, exact_ways, explore
-from analysis.attack.search import prioritised
+from analysis.attack.exact import Exact, TooManyStatesError, exact_ways, explore, prioritised
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS
 from analysis.model import Taskset
@@ -37,7 +36,7 @@ Examples:
 
 \b
 Time is counted in the largest unit that divides every time of the file, so that few digits make few states.  Random
-schedules of larger files: gpurt simulate.  Random files: gpurt experiment attack.
+schedules of larger files: gpurt simulate.  Random files: scripts/attack of a checkout.
 
 \b
 Exit codes: 0 every schedule meets all deadlines; 1 one does not, there is no real-time task, or --test is about another

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -11,11 +12,19 @@ from analysis.answers import compiled
 from analysis.answers.judged import data_of
 from analysis.answers.loading import analysable
 from analysis.papers import registry
+from analysis.rta import Test
 from gpurt.errors import UsageError
-from pycontrol.commands.experiment_options import AnyTestName
-from pycontrol.commands.options import FILE, JSON, TaskName, command
+from pycontrol.commands.options import FILE, JSON, TaskName, TestName, command
 from pycontrol.output import render
 from pycontrol.output.bounds import explained, tabulated
+
+
+class AnyTestName(TestName):
+    """The name of a test, also of one that only a paper has."""
+
+    def tests(self) -> Mapping[str, Test]:
+        """The tests of a GPU that tasks share."""
+        return registry.TESTS
 
 
 @command(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
-from analysis.model.records import FEWEST, Growth, late_records
 from gpurt.errors import UsageError
 from gpurt.types import Document
 from gpurt.units import US, format_time
@@ -21,6 +21,12 @@ from pycontrol.measure.segments import MeasuredJob
 
 #: The largest margin, percent.
 MOST_MARGIN = 1000
+#: If nothing drifts, run i has the largest time so far with a chance of 1 / i (A. Renyi, 1962).  So the later half of
+#: the runs has so many such records with a chance below 1 / 30, however many runs there are
+#: (tests/unit/test_records.py).
+UNLIKELY_RECORDS = 3
+#: In fewer runs the later half cannot have so many.
+FEWEST_RUNS = 5
 
 
 def read_margin(text: str) -> Fraction:
@@ -48,11 +54,6 @@ def reduced(time: int, margin: Fraction) -> int:
     return int(Fraction(time) / (1 + margin) / US) * US
 
 
-def _percent(chance: Fraction) -> str:
-    """A chance in words, rounded up."""
-    return f"up to {float(_up(chance * 1000)) / 10:g}%"
-
-
 def _up(value: Fraction) -> int:
     return -(-value.numerator // value.denominator)
 
@@ -65,7 +66,7 @@ class MeasuredTime:
     unknown, ``best`` is 0.
     ``what``: "cpu", "misc" or "gpu"; ``segment``: which of the job, from 1, 0 for the job's CPU time.  ``count``: how
     often it was measured.  ``maxima``: the largest of each run, in their order.  ``run``: where the largest was
-    observed first.  ``by_condition``: the largest under each.  ``growth``: None if there were too few runs.
+    observed first.  ``by_condition``: the largest under each.
     """
 
     what: str
@@ -76,7 +77,6 @@ class MeasuredTime:
     maxima: tuple[int, ...]
     run: Planned
     by_condition: dict[Condition, int]
-    growth: Growth | None
     margin: Fraction
 
     @property
@@ -92,33 +92,38 @@ class MeasuredTime:
     @property
     def warnings(self) -> Iterator[str]:
         """Why more runs are needed; nothing if no reason is known."""
-        seen = self.growth
-        if seen is None:
+        split = len(self.maxima) // 2
+        if len(self.maxima) < FEWEST_RUNS:
             return
-        if seen.unlikely:
+        if (records := late_records(self.maxima)) >= UNLIKELY_RECORDS:
             yield (
-                f"{self.name} still grows: the later half of the runs exceeded all before {seen.records} times, which "
-                f"has a chance of {_percent(seen.chance)} if nothing drifts; find what does, or measure more runs"
+                f"{self.name} still grows: the later half of the runs exceeded all before {records} times, which "
+                "seldom happens if nothing drifts; find what does, or measure more runs"
             )
-        if enlarged(seen.before, self.margin) < self.worst:
+        covered = enlarged(max(self.maxima[:split]), self.margin)
+        if covered < self.worst:
             yield (
-                f"{self.name} still grows: the first {seen.split} runs and the margin give "
-                f"{format_time(enlarged(seen.before, self.margin))}, and a later run took {format_time(self.worst)}; "
-                "measure more runs, or take a larger margin"
+                f"{self.name} still grows: the first {split} runs and the margin give {format_time(covered)}, and a "
+                f"later run took {format_time(self.worst)}; measure more runs, or take a larger margin"
             )
 
     def as_dict(self) -> Document:
         """For JSON."""
-        seen = self.growth
         return {
             "position": self.segment, "part": self.what, "count": self.count, "minimum_ns": self.best,
             "maximum_ns": self.worst, "maxima_ns": self.maxima, "written_worst_ns": self.written[0],
             "written_best_ns": self.written[1],
             "maximum_run": self.run.number, "maximum_under": self.run.condition, "maximum_argument": self.run.given,
             "maximum_by_condition_ns": {one.value: time for one, time in self.by_condition.items()},
-            "grows": list(self.warnings), "records": None if seen is None else seen.records,
-            "records_chance": None if seen is None else float(seen.chance),
+            "grows": list(self.warnings),
         }  # fmt: skip
+
+
+def late_records(values: Sequence[int]) -> int:
+    """How many values of the second half are larger than all before; the first half has the smaller part."""
+    split = len(values) // 2
+    before = list(accumulate(values, max))
+    return sum(value > most for value, most in zip(values[split:], before[split - 1 :], strict=False)) if split else 0
 
 
 def summary_times(results: Sequence[ProfileResult], margin: Fraction) -> list[MeasuredTime]:
@@ -159,13 +164,13 @@ def _time(what: str, segment: int, results: Sequence[ProfileResult], margin: Fra
         by_condition[planned.condition] = max(one, by_condition.get(planned.condition, 0))
     return MeasuredTime(
         what, segment, min(least for row in known for least, _ in row), worst, sum(map(len, known)), maxima, where,
-        by_condition, late_records(maxima), margin,
+        by_condition, margin,
     )  # fmt: skip
 
 
 def chances(runs: int) -> str:
     """The chances of larger times in further runs, in words."""
-    few = "" if runs >= FEWEST else f"; {FEWEST} at least are needed to see whether they still grow"
+    few = "" if runs >= FEWEST_RUNS else f"; {FEWEST_RUNS} at least are needed to see whether they still grow"
     return (
         f"if runs are alike, another {runs} of them exceed each of these times with a chance of up to 1/2, the next "
         f"one of up to 1/{runs + 1}{few}"

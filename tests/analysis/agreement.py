@@ -6,8 +6,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from random_tasksets import with_random_modes
+
 from analysis.answers import compiled
-from analysis.attack.tasksets import with_random_modes
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.papers import registry
 from analysis.rta.result import Bound, Verdict

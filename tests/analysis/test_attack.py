@@ -6,14 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
+from attack_outcome import Effort, Outcome, size
+from attack_report import attack_table, row, toml
+from attack_search import attack, attack_one, climb, is_delayed, ways
 from builders import cpu, gpu, ms, task, taskset
 from effort import tries
 from minimise import minimised
+from random_tasksets import random_taskset
 
-from analysis.attack.outcome import Effort, Outcome, size
-from analysis.attack.report import attack_table, row, toml
-from analysis.attack.search import attack, attack_one, climb, is_delayed, ways
-from analysis.attack.tasksets import random_taskset
 from analysis.papers import registry
 from analysis.simulation.simulate import simulate, worst_over_offsets
 from analysis.taskset import load

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from effort import tries
 from once import once
+from random_tasksets import random_taskset
 
-from analysis.attack.tasksets import random_taskset
 from analysis.model import Taskset, Waiting
 from analysis.papers import registry
 from analysis.simulation import simulate

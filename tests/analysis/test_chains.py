@@ -11,12 +11,12 @@ import random
 from dataclasses import replace
 
 import pytest
+from attack_search import ways
 from builders import cpu, gpu, ms, task, taskset
 from effort import tries
+from random_tasksets import random_taskset
 
 from analysis.attack.exact import explore
-from analysis.attack.search import ways
-from analysis.attack.tasksets import random_taskset
 from analysis.chains.bounds import bound_of, never_between
 from analysis.chains.observed import MEASURE_KEYS, Observed, observed
 from analysis.model import Chain, Segment, Taskset

@@ -11,13 +11,13 @@ from math import lcm
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 from effort import tries
+from random_tasksets import random_taskset, with_random_modes
 
 from analysis import rta
 from analysis.answers import compiled, registry
 from analysis.answers.choose import COMPARED, Choice, _mixed, choice_steps, choices, slack, with_modes
 from analysis.answers.trials import Modes, trials
 from analysis.answers.verdict import stated, thread_moves
-from analysis.attack.tasksets import random_taskset, with_random_modes
 from analysis.model import MS, Partition, Sharing, Task, Taskset, Waiting
 from analysis.simulation.simulate import Options, simulate
 

@@ -19,8 +19,7 @@ from every_schedule import compare
 from tiny import tiny, tiny_for
 
 from analysis import rta
-from analysis.attack.exact import TooManyStatesError, exact_ways, explore, in_units, least_states, unit_of
-from analysis.attack.search import prioritised
+from analysis.attack.exact import TooManyStatesError, exact_ways, explore, in_units, least_states, prioritised, unit_of
 from analysis.model import MS, CpuSegment, Span, Taskset, Waiting
 from analysis.papers import registry
 from analysis.simulation.simulate import Options, worst_over_offsets

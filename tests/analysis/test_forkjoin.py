@@ -14,19 +14,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from attack_outcome import Effort
+from attack_report import toml
+from attack_search import attack
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from every_schedule import Compared, compare
 from fork_attack import sharp_forks
 from kinds import Drawing, with_random_workers
+from random_tasksets import random_taskset
 from tiny import tiny_forks
 
 from analysis import rta
 from analysis.answers import registry
 from analysis.attack.exact import TooManyStatesError, explore
-from analysis.attack.outcome import Effort
-from analysis.attack.report import toml
-from analysis.attack.search import attack
-from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Span, Task, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.rta import forkjoin, windows

@@ -13,17 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attack_report import toml
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
 from every_schedule import Compared, compare
 from fork_attack import sharp_forks
 from kinds import held_by_workers, with_random_workers
+from random_tasksets import random_taskset
 from tiny import tiny_holds
 
 from analysis.answers.verdict import answer, passed
 from analysis.attack.exact import TooManyStatesError, explore
-from analysis.attack.report import toml
-from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Taskset
 from analysis.papers import registry
 from analysis.rta import forkjoin

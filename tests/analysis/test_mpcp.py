@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from attack_outcome import Effort
+from attack_search import attack_one
 from builders import cpu, gpu, ms, task, taskset, three, wcrt
 from effort import tries
+from random_tasksets import random_taskset
 
-from analysis.attack.outcome import Effort
-from analysis.attack.search import attack_one
-from analysis.attack.tasksets import random_taskset
 from analysis.model import Waiting
 from analysis.papers import registry
 from analysis.rta import Bound, Reason, TermKind

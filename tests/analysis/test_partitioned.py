@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from attack_outcome import Effort
+from attack_report import toml
+from attack_search import attack_one
 from builders import cpu, gpu, ms, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
+from random_tasksets import random_taskset, with_random_partitions
 
 from analysis import rta
 from analysis.answers.choose import choices
 from analysis.answers.verdict import answer
-from analysis.attack.outcome import Effort
-from analysis.attack.report import toml
-from analysis.attack.search import attack_one
-from analysis.attack.tasksets import random_taskset, with_random_partitions
 from analysis.model import MS, GpuSegment, Partition, Span, Task, Taskset
 from analysis.papers import registry
 from analysis.rta import Bound, Reason, TermKind, partitioned

@@ -11,6 +11,8 @@ import random
 from dataclasses import replace
 
 import pytest
+from attack_outcome import Effort
+from attack_search import attack
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
 from every_schedule import compare
@@ -19,8 +21,6 @@ from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, exact_ways, explore
-from analysis.attack.outcome import Effort
-from analysis.attack.search import attack
 from analysis.model import Task, Taskset
 from analysis.papers import registry
 from analysis.rta.analyse import analyse

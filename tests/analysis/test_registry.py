@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attack_outcome import Effort
+from attack_search import attack
 from builders import cpu, gpu, task, taskset
 from recorded import formula_of
 
@@ -15,8 +17,6 @@ from analysis import rta
 from analysis.answers import choose, compiled
 from analysis.answers import registry as product
 from analysis.answers.verdict import answer, no_proof
-from analysis.attack.outcome import Effort
-from analysis.attack.search import attack
 from analysis.model import POLICIES, Task, Taskset, Waiting
 from analysis.papers import registry
 from analysis.papers.experiments import EXPERIMENTS

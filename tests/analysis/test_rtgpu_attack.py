@@ -11,13 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from attack_outcome import Effort, Outcome
+from attack_report import toml
 from builders import cpu, ms
 from effort import tries
 from own_units import Bounds, attack_own, attack_units, compiled_bounds, random_units
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
-from analysis.attack.outcome import Effort, Outcome
-from analysis.attack.report import toml
 from analysis.model import Platform, Taskset
 from analysis.papers import registry
 from analysis.papers.registry import METHODS, RTGPU_EXPECTED, RTGPU_PRINTED

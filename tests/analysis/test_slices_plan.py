@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import product
 
 from builders import cpu, gpu, ms, task, taskset
+from random_tasksets import random_taskset
 
 from analysis.answers.slices import homes, least_slices, plan_slices, slices_verdict
-from analysis.attack.tasksets import random_taskset
 from analysis.model import MS, Taskset, Waiting
 from analysis.model.driver import settable
 from analysis.papers import registry

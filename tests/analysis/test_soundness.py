@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 from effort import tries
+from random_tasksets import with_random_modes, with_random_partitions, with_random_slices
 
-from analysis.attack.tasksets import with_random_modes, with_random_partitions, with_random_slices
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.papers import registry
 from analysis.simulation.simulate import Options, worst_over_offsets

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from attack_outcome import Effort
+from attack_search import climb, ways
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
 from test_audsley import exists_by_brute_force
 from test_readings import small
 
-from analysis.attack.outcome import Effort
-from analysis.attack.search import climb, ways
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.papers import registry
 from analysis.rta import Bound, Reason, TermKind

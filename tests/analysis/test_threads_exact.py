@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
+from attack_outcome import Effort
+from attack_report import toml
+from attack_search import attack
 from builders import cpu, ms, task, taskset
 from effort import tries
 from kinds import Drawing, with_random_pending, with_random_threads
@@ -19,9 +22,6 @@ from test_threads import GOLDEN, TESTS, bounds, in_ms, jittery, on, served
 from tiny import tiny
 
 from analysis.attack.exact import TooManyStatesError, explore
-from analysis.attack.outcome import Effort
-from analysis.attack.report import toml
-from analysis.attack.search import attack
 from analysis.model import Task, Taskset
 from analysis.model.callbacks import Order
 from analysis.papers import registry

@@ -13,6 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attack_outcome import Effort
+from attack_report import toml
+from attack_search import attack
 from builders import cpu, ms, task, taskset
 from every_schedule import Compared, compare
 from kinds import Drawing, with_random_chains, with_random_pending, with_random_threads
@@ -21,9 +24,6 @@ from tiny import tiny_for, tiny_forks, tiny_holds
 
 from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, explore
-from analysis.attack.outcome import Effort
-from analysis.attack.report import toml
-from analysis.attack.search import attack
 from analysis.chains import bounds
 from analysis.chains.bounds import bound_of, never_between
 from analysis.model import Chain, CpuSegment, Protocol, Resource, Section, Span, Taskset

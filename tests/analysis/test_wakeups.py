@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from attack_outcome import Effort
+from attack_search import attack
 from builders import cpu, gpu, ms, task, taskset
 from effort import tries
 from every_schedule import Compared, compare
@@ -20,8 +22,6 @@ from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, exact_ways, explore
-from analysis.attack.outcome import Effort
-from analysis.attack.search import attack
 from analysis.model import MS, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.papers import registry

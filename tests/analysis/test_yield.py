@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attack_search import Effort, attack, bounds_of, ways
 from effort import tries
 from kinds import Drawing
 from tiny import tiny_for, yielding
@@ -15,7 +16,6 @@ from tiny import tiny_for, yielding
 from analysis.answers import registry
 from analysis.answers.verdict import answer, covering
 from analysis.attack.exact import TooManyStatesError, explore
-from analysis.attack.search import Effort, attack, bounds_of, ways
 from analysis.model import MS, US, Taskset, Waiting
 from analysis.model.platform import Yield
 from analysis.rta import Bound

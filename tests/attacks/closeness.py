@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from attack_search import is_delayed
 from every_schedule import compare
 from kinds import with_random_chains, with_random_pending, with_random_threads
 from tiny import tiny_for, tiny_forks, tiny_holds
 
 from analysis.attack.exact import TooManyStatesError
-from analysis.attack.search import is_delayed
 from analysis.model import Taskset
 from analysis.rta import Test, Verdict
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis.attack.exact import MAX_EXACT_STATES, exact_ways, explore
-from analysis.attack.outcome import limits_of, named
-from analysis.attack.search import prioritised
+from attack_outcome import limits_of, named
+
+from analysis.attack.exact import MAX_EXACT_STATES, exact_ways, explore, prioritised
 from analysis.model import Taskset
 from analysis.rta import Test
 

@@ -15,12 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from attack_report import toml
 from every_schedule import compare
 from kinds import held_by_workers
 from tiny import tiny_forks, tiny_holds
 
 from analysis.attack.exact import TooManyStatesError
-from analysis.attack.report import toml
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.model.relations import Fork
 from analysis.papers import registry

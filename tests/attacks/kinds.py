@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from analysis.attack.search import random_system
-from analysis.attack.tasksets import DRAWN_PERIODS
+from attack_search import random_system
+from random_tasksets import DRAWN_PERIODS
+
 from analysis.model import MS, US, Chain, CpuSegment, Fork, GpuSegment, Span, Task, Taskset
 from analysis.model.callbacks import Callback, Order, Thread
 from analysis.model.platform import YIELD, Yield

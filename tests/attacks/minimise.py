@@ -7,8 +7,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from analysis.attack.outcome import Longest, size
-from analysis.attack.search import bounds_of, climb, prioritised, ways
+from attack_outcome import Longest, size
+from attack_search import bounds_of, climb, ways
+
+from analysis.attack.exact import prioritised
 from analysis.model import MS, CpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from analysis.attack.outcome import Effort, Longest, Outcome
-from analysis.attack.search import USUAL as USUAL_EFFORT
-from analysis.attack.search import gathered
+from attack_outcome import Effort, Longest, Outcome
+from attack_search import USUAL as USUAL_EFFORT
+from attack_search import gathered
+
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.rtgpu import compiled
@@ -127,7 +128,7 @@ def attack_units(
 
 
 def attack_own(test: Test, tasksets: int, seed: int = 0, jobs: int = 1, effort: Effort = USUAL_EFFORT) -> Outcome:
-    """Attacks a test of tasks that own units; as `analysis.attack.search.attack`."""
+    """Attacks a test of tasks that own units; as `attack_search.attack`."""
     assert isinstance(test.analysis, UnitsTest)
     one = partial(attack_units, method=test.analysis.method, runs=effort.runs + effort.steps)
     return gathered(test.name, f"{seed} {test.name} {MAX_CPUS_DRAWN}", SYSTEMS_A_BATCH, one, tasksets, jobs)

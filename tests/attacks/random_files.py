@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from attack_outcome import limits_of, named
 from drawn import Drawn
 from related import Related
 
@@ -22,7 +23,6 @@ from analysis.answers.pool import processes
 from analysis.answers.verdict import covering, lacks_theta
 from analysis.attack.exact import exact_ways as systems
 from analysis.attack.exact import explore
-from analysis.attack.outcome import limits_of, named
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS, observed
 from analysis.model import Taskset

@@ -10,10 +10,10 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+from attack_outcome import Effort
+from attack_search import attack
 from own_units import attack_own
 
-from analysis.attack.outcome import Effort
-from analysis.attack.search import attack
 from analysis.rta import Test, attacks
 from analysis.rta.attacks import Attack
 from analysis.rtgpu import bounds

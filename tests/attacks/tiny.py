@@ -7,8 +7,8 @@ import random
 from dataclasses import replace
 
 from kinds import held_by_workers
+from random_tasksets import with_random_modes
 
-from analysis.attack.tasksets import with_random_modes
 from analysis.model import (
     MS,
     CpuSegment,

@@ -65,7 +65,6 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "experiment run": [([], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
                        (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0)],
     "experiment bounds": [(["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0), (["LATE"], 1)],
-    "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
     "measure kernels": [(["--from", "TIMES"], 0), (["--from", "TIMES", "--table"], 0),
                         (["--from", "TIMES", "--formula", "overhead=0ns"], 1)],
     "attack": [(["TINY"], 0)],

@@ -41,7 +41,6 @@ WRITERS = {
     "simulate": ["simulate", MINIMAL, "--runs", "5", "-o", "OUT"],
     "report": ["report", MINIMAL, "--elsewhere", "-o", "OUT"],
     "experiment run": ["experiment", "run", "gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
-    "attack": ["experiment", "attack", "gcaps-busy", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
 }
 
 

@@ -608,7 +608,7 @@ def mine(task, system):
 
 
 def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
-    """It runs in analyze, attack and experiment attack; its mistakes get a line."""
+    """It runs in analyze and scripts/attack; its mistakes get a line."""
     file = tmp_path / "own.py"
     file.write_text(OWN)
     mine = f"{file}:mine"
@@ -621,8 +621,8 @@ def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt:
     assert bounds[0] == bounds[1]
     assert "A DRAFT, do not rely on it" in gpurt("analyze", TWO, "--test", mine)[1]
     few = ("--tasksets", "2", "--runs", "1", "--steps", "1", "-o", str(tmp_path))
-    code, out, _ = gpurt("experiment attack", mine, *few)
-    assert (code, f"| `{mine}` | draft |" in out) == (0, True)
+    words = [sys.executable, str(ROOT / "scripts/attack"), "search", mine, *few]
+    assert f"| `{mine}` | draft |" in subprocess.run(words, capture_output=True, text=True, check=True).stdout
     file.write_text(OWN.replace('"boosted"', '"fair"'))
     for name, said in ((f"{file}:other", "has no other"), (f"{file}:CONSTANT", "POLICY is one of"),
                        (f"{tmp_path}/none.py:f", "FileNotFoundError"), (f"{file}:mine2", "has no mine2")):  # fmt: skip

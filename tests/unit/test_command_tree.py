@@ -26,7 +26,7 @@ from pycontrol.table import COMMANDS, GROUPS, paths
 
 ROOT = Path(__file__).parents[2]
 #: Modules of pycontrol.commands that are no commands: what several commands share.
-SHARED = {"options", "plan_options", "energy_options", "experiment_options", "mask_options"}
+SHARED = {"options", "plan_options", "energy_options", "mask_options"}
 #: Options of one name that say the same of different things: a task's bound, or a whole plan; a host's GPU, or one of
 #: this machine; the numbers of several kernels' units, or of the GPU's; what divides a GPU, by plan or at run time.
 RELATED = {"--explain", "--units", "--mechanism", "--until", "--policy"}

@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attack_search import ways
 from calls import Gpurt, caller
+from random_tasksets import random_taskset
 
 from analysis import taskset
 from analysis.answers import registry
-from analysis.attack.search import ways
-from analysis.attack.tasksets import random_taskset
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS, Observed, observed
 from analysis.model import Chain, Taskset

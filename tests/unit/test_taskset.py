@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import tomlkit
+from attack_report import toml
 from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,6 @@ from hypothesis import strategies as st
 from analysis.answers import registry
 from analysis.answers.choose import with_modes
 from analysis.answers.sensitivity import slowed
-from analysis.attack.report import toml
 from analysis.model import MS, US, GpuSegment, Partition, Span, Taskset, Waiting
 from analysis.rta.regions import with_region
 from analysis.taskset import Launch, json_schema, load

@@ -138,11 +138,6 @@ void preload_count(enum count what)
 	atomic_fetch_add_explicit(&counts[what], 1, memory_order_relaxed);
 }
 
-uint64_t preload_counted(enum count what)
-{
-	return atomic_load(&counts[what]);
-}
-
 /*
  * Finds libc's dlsym by its symbol version, because any_dlsym() below hides it from a plain look-up.  Only that one may be
  * asked for RTLD_NEXT: it finds its caller by its return address.  Programs get the next library's, which can be another

@@ -269,7 +269,6 @@ enum count {
 	COUNT_CALLS, COUNT_UNKNOWN, COUNT_ORDERS, COUNT_REFUSED, COUNT_SEGMENTS, COUNT_LAUNCHES, COUNT_END,
 };
 void preload_count(enum count what);
-uint64_t preload_counted(enum count what);
 
 /* segments.c */
 typedef const void *stream_key;

@@ -15,11 +15,13 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
+from attack_outcome import Effort, Longest, Outcome, limits_of, named, pieces
+from random_tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
+
 from analysis import rta
 from analysis.answers.pool import processes
 from analysis.answers.registry import find_test
-from analysis.attack.outcome import Effort, Longest, Outcome, limits_of, named, pieces
-from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
+from analysis.attack.exact import prioritised
 from analysis.model import Taskset
 from analysis.model.platform import YIELD
 from analysis.rta import Test
@@ -149,12 +151,6 @@ def longest(run: Simulation) -> dict[str, int]:
 def is_delayed(verdict: rta.Verdict) -> bool:
     """Whether a bound has a term that another task causes.  Every job reaches a bound that has none."""
     return isinstance(verdict, rta.Bound) and any(term.source for term in verdict.terms)
-
-
-def prioritised(test: Test, taskset: Taskset) -> Taskset:
-    """The taskset, with the GPU priorities that the test assigns if it assigns any."""
-    priorities = test.assign(taskset).priorities if test.assigns else None
-    return taskset if priorities is None else taskset.with_gpu_priorities(priorities)
 
 
 def ways(test: Test, taskset: Taskset, rng: random.Random) -> Iterator[Options]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from analysis.attack.outcome import Outcome
+from attack_outcome import Outcome
+
 from analysis.model import Chain, Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from gpurt.types import Document, DocumentView
 from gpurt.units import format_time

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 
+from analysis.attack.exact import Times
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS
 from analysis.model import CpuSegment, Segment, Taskset
@@ -17,8 +17,6 @@ from analysis.simulation.simulate import Options
 
 #: Stands for a time that nothing bounds, ns.
 ENDLESS_NS = 2**62
-#: The longest reaction, age and age at an output of a chain, ns.
-Times: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
