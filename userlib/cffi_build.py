@@ -140,6 +140,12 @@ def make_ffi() -> FFI:
     return builder
 
 
+def is_gcc(compiler: str) -> bool:
+    """Whether it optimizes across files with the linker that it has.  clang needs another linker for that."""
+    run = subprocess.run([compiler, "-dM", "-E", "-x", "c", os.devnull], capture_output=True, text=True, check=False)
+    return not run.returncode and "__clang__" not in run.stdout
+
+
 class BuildExt(build_ext):
     """setuptools' build_ext, which first lets cffi write the wrapper's C code (see pyproject.toml)."""
 
@@ -150,4 +156,6 @@ class BuildExt(build_ext):
             generated.parent.mkdir(parents=True, exist_ok=True)
             make_ffi().emit_c_code(str(generated))
             ext.sources = [*ext.sources, str(generated)]
+            if is_gcc(self.compiler.compiler_so[0]):
+                ext.extra_compile_args = [*ext.extra_compile_args, "-flto"]
         super().build_extension(ext)

@@ -138,13 +138,14 @@ struct job_task {
 	struct yielding yield;
 };
 
+#define STALE 0			/* any time that has come */
+
 struct cpu {
 	struct job_task *running;
 	u64 since;		/* when `running` began to run */
 	bool updating;		/* what runs is an update */
-	bool stale;		/* a task of it has changed since `running` was chosen */
 	u64 from;		/* what `running` has left to do was true then */
-	u64 next;		/* when `running` does something by itself, unless `stale` */
+	u64 next;		/* when `running` does something by itself; STALE: a task has changed since it was chosen */
 	struct job_task **own;	/* its tasks, in the order of the taskset */
 	u32 count;
 	u64 thread_until;	/* the kernel thread has the CPU until then */

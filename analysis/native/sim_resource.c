@@ -35,7 +35,7 @@ bool sim_take(struct sim *s, struct job_task *t)
 	t->asked = ++s->order;
 	if (!t->holds)
 		t->step = protocol_of(s, resource) == GPURT_SIM_SPIN ? SPINNING_RESOURCE : ASLEEP_RESOURCE;
-	s->cpus[t->task->cpu].stale = true;
+	s->cpus[t->task->cpu].next = STALE;
 	return t->holds;
 }
 
@@ -53,7 +53,7 @@ struct job_task *sim_give(struct sim *s, struct job_task *t)
 	u32 resource = resource_of(t);
 
 	t->holds = false;
-	s->cpus[t->task->cpu].stale = true;
+	s->cpus[t->task->cpu].next = STALE;
 	for (other = s->tasks; other < s->tasks + s->count; other++)
 		if (waits(other) && resource_of(other) == resource && goes_first(other, next))
 			next = other;

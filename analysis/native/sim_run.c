@@ -95,12 +95,12 @@ static bool visit(struct sim *s, struct cpu *cpu)
 	bool acted;
 
 	sim_bring(s, cpu);
-	if (cpu->stale) {
-		cpu->stale = false;
+	if (cpu->next == STALE)
 		sim_switch_to(s, cpu, choose(s, cpu));
-	}
+	cpu->next = U64_MAX;	/* what it does may make it stale again */
 	acted = cpu->running && sim_act(s, cpu->running);
-	cpu->next = next_of(cpu);
+	if (cpu->next != STALE)
+		cpu->next = next_of(cpu);
 	return acted;
 }
 
@@ -146,17 +146,17 @@ void sim_settle(struct sim *s)
 		step = -1;
 	}
 	if (s->jobs)
-		s->cpus[s->config->job_cpu].stale = true;	/* the kernel thread may have begun or ended */
+		s->cpus[s->config->job_cpu].next = STALE;	/* the kernel thread may have begun or ended */
 	while (again || sim_release_triggered(s)) {
 		again = sim_wake(s);
-		for (cpu = from; cpu != to; cpu += step)
-			if (cpu->stale || cpu->next <= s->now || every)
+		s->cpu_next = U64_MAX;	/* right after the last round, in which no task acts */
+		for (cpu = from; cpu != to; cpu += step) {
+			if (cpu->next <= s->now || every)
 				again |= visit(s, cpu);
+			if (cpu->next < s->cpu_next)
+				s->cpu_next = cpu->next;
+		}
 	}
-	s->cpu_next = U64_MAX;
-	for (cpu = s->cpus; cpu < end; cpu++)
-		if (cpu->next < s->cpu_next)
-			s->cpu_next = cpu->next;
 }
 
 /* By how much a job comes after its arrival: not at all, as much as it may, or in between. */

@@ -36,7 +36,7 @@ static void set_step(struct sim *s, struct job_task *t, enum step step)
 	if (cpu->running == t)
 		sim_bring(s, cpu);
 	t->step = step;
-	cpu->stale = true;
+	cpu->next = STALE;
 }
 
 static void ready(struct sim *s, struct job_task *t, enum step step)
@@ -54,7 +54,7 @@ void sim_decided(struct sim *s)
 
 	s->gpu_news = true;
 	for (i = 0; s->config->boost && i < s->config->cpus; i++)
-		s->cpus[i].stale = true;
+		s->cpus[i].next = STALE;
 }
 
 /* The job enters segment t->at, or completes after the last one. */

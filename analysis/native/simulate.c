@@ -83,7 +83,7 @@ static void on_raise(struct gpurt_sched *sched, struct gpurt_sched_client *c, u3
 {
 	(void)level;
 	(void)now;
-	((struct part *)sched)->sim->cpus[owner(c)->task->cpu].stale = true;
+	((struct part *)sched)->sim->cpus[owner(c)->task->cpu].next = STALE;
 }
 
 static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpurt_vgpu_work *w, u64 when)
@@ -96,7 +96,7 @@ static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpu
 		return;
 	t->gpu_done = true;
 	p->sim->gpu_news = true;
-	p->sim->cpus[t->task->cpu].stale = true;
+	p->sim->cpus[t->task->cpu].next = STALE;
 	gpurt_boost_work(&p->sched, t->as, false, when);
 }
 
@@ -240,7 +240,7 @@ static void share_out(struct sim *s)
 
 	for (i = 0; i < s->config->cpus; i++) {
 		s->cpus[i].own = own;
-		s->cpus[i].stale = true;
+		s->cpus[i].next = STALE;
 		for (j = 0; j < s->count; j++)
 			if (s->tasks[j].task->cpu == i)
 				own[s->cpus[i].count++] = &s->tasks[j];
