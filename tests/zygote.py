@@ -39,7 +39,7 @@ SCRIPTS = {str(TESTS / name): kind for name, kind in (
 #: Variables that the interpreter, the dynamic linker or a library reads when it starts.
 AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "TZ", "OPENBLAS", "OMP_", "COVERAGE")
 #: Commands whose modules import matplotlib, which looks at the user's files meanwhile.
-WITH_PICTURES = {"energy", "plot", "simulate"}
+WITH_PICTURES = {"energy", "simulate"}
 #: Commands that are hosts.
 HOSTS = {"emulate", "serve"}
 #: A folder that has one of these is imported from before the installed packages.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The search for schedules that break a bound."""
+"""Every schedule of a small system."""

@@ -160,7 +160,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	gpurt_for_each_client(client, gpu) {
 		clients++;
 		tsgs += READ_ONCE(client->core.tsgs);
-		barred += gpurt_boost_is(client, GPURT_BOOST_BARRED);
+		barred += test_bit(GPURT_BOOST_BARRED, &client->boost.flags);
 		cond_resched();
 	}
 	return finish(skb, header, !header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
@@ -247,7 +247,7 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		      nla_put_u32(skb, GPURT_A_KEPT, !!READ_ONCE(client->kept.raised.task)) ||
 		      nla_put_u32(skb, GPURT_A_COPY, READ_ONCE(client->copier.node.state)) ||
 		      nla_put_u64_64bit(skb, GPURT_A_COPIES, READ_ONCE(client->copier.node.copies), GPURT_A_PAD) ||
-		      nla_put_u32(skb, GPURT_A_BARRED, gpurt_boost_is(client, GPURT_BOOST_BARRED)) ||
+		      nla_put_u32(skb, GPURT_A_BARRED, test_bit(GPURT_BOOST_BARRED, &client->boost.flags)) ||
 		      put_counts(skb, gpu, c));
 }
 

@@ -65,7 +65,7 @@ static bool has_completed(const struct gpurt_client *client)
 	int token, ret;
 	u64 when;
 
-	if (gpurt_boost_is(client, GPURT_BOOST_OVER) || !gpurt_gpu_hold(gpu, &token))
+	if (test_bit(GPURT_BOOST_OVER, &b->flags) || !gpurt_gpu_hold(gpu, &token))
 		return true;
 	if (b->awaited.what == GPURT_WAIT_IDLE)
 		ret = gpu->ops.work->idle(gpu->driver, client->ctx, &when);
@@ -75,20 +75,31 @@ static bool has_completed(const struct gpurt_client *client)
 	return ret;
 }
 
-/* Called with the lock held.  Whether the thread is not to be raised any more, before another begin of its client. */
-static bool is_over(const struct gpurt_client *client)
+/*
+ * Whether no thread is raised for the client, except in its call.  A process that ends is lowered before its GPU is
+ * handed on, which may take the driver long.
+ */
+static bool is_barred(const struct gpurt_client *client)
+{
+	const unsigned long flags = READ_ONCE(client->boost.flags);
+
+	return flags & (BIT(GPURT_BOOST_OVER) | BIT(GPURT_BOOST_BARRED)) || gpurt_exits_ends(client->file);
+}
+
+/*
+ * Called with the lock held.  Whether the thread is not to be raised any more, before another begin of its client.
+ * @barred: is_barred().
+ */
+static bool is_over(const struct gpurt_client *client, bool barred)
 {
 	const struct gpurt_boosted *b = &client->boost;
 
-	if (gpurt_boost_is(client, GPURT_BOOST_OVER))
+	if (test_bit(GPURT_BOOST_OVER, &b->flags))
 		return true;
 	/* Others wait for its decision, so until then it executes above every task that could take its CPU. */
 	if (READ_ONCE(b->call) != GPURT_BOOST_IN_NONE)
 		return false;
-	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
-	if (gpurt_boost_is(client, GPURT_BOOST_BARRED) || gpurt_exits_ends(client->file))
-		return true;
-	if (!gpurt_boost_is(client, GPURT_BOOST_MAY) || !READ_ONCE(client->core.depth))
+	if (barred || !test_bit(GPURT_BOOST_MAY, &b->flags) || !READ_ONCE(client->core.depth))
 		return true;
 	/* A client takes its seat, and so may change its form, before its level follows. */
 	return !smp_load_acquire(&b->level) && gpurt_boost_form_now(client) == GPURT_FORM_SELF;
@@ -98,8 +109,8 @@ static bool is_over(const struct gpurt_client *client)
 static u32 needed(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
-	bool fenced = gpurt_boost_is(client, GPURT_BOOST_WORKING) && gpurt_boost_form_now(client) == GPURT_FORM_FENCE;
-	bool may = gpurt_boost_is(client, GPURT_BOOST_MAY) && !fenced;
+	bool fenced = test_bit(GPURT_BOOST_WORKING, &b->flags) && gpurt_boost_form_now(client) == GPURT_FORM_FENCE;
+	bool may = test_bit(GPURT_BOOST_MAY, &b->flags) && !fenced;
 	u32 level = may ? READ_ONCE(b->level) : 0;
 
 	return READ_ONCE(b->call) == GPURT_BOOST_HANDED ? GPURT_RAISED_TOP : max(level, b->asked);
@@ -123,8 +134,8 @@ static bool copies(struct gpurt_client *client)
 	return does;
 }
 
-/* Called with the lock held.  Has the thread that copies execute as it has to. */
-static void settle_copier(struct gpurt_client *client)
+/* Called with the lock held.  Has the thread that copies execute as it has to.  @barred: is_barred(). */
+static void settle_copier(struct gpurt_client *client, bool barred)
 {
 	struct gpurt_copier *c = &client->copier;
 	u32 level = gpurt_level_of_begin(client, READ_ONCE(c->own), READ_ONCE(c->hint));
@@ -132,8 +143,7 @@ static void settle_copier(struct gpurt_client *client)
 	/* A client that has lost the bus in the middle of a copy does not copy. */
 	if (!copies(client))
 		c->raises = false;
-	if (!c->raises || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
-	    gpurt_exits_ends(client->file))
+	if (barred || !c->raises)
 		gpurt_raised_let_go(&c->raised);
 	else
 		gpurt_raised_want(&c->raised, gpurt_boost_cpu(gpurt_normal, level));
@@ -150,13 +160,12 @@ static void forgive(struct gpurt_raised *r)
 	put_task_struct(task);
 }
 
-/* Called with the lock held.  Has the thread that the client's group raises execute as it has to. */
-static void settle_kept(struct gpurt_client *client)
+/* The same, of the thread that the client's group raises. */
+static void settle_kept(struct gpurt_client *client, bool barred)
 {
 	struct gpurt_kept *k = &client->kept;
 
-	if (k->over || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
-	    gpurt_exits_ends(client->file)) {
+	if (barred || k->over) {
 		gpurt_raised_let_go(&k->raised);
 		return;
 	}
@@ -173,17 +182,18 @@ static void settle_kept(struct gpurt_client *client)
 void gpurt_boost_settle(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
+	bool barred = is_barred(client);
 
 	/* The thread that copies may be another one than that of the segment. */
 	if (client->copier.raised.task && may_change(client->copier.raised.task))
-		settle_copier(client);
+		settle_copier(client, barred);
 	if (client->kept.raised.task && may_change(client->kept.raised.task))
-		settle_kept(client);
+		settle_kept(client, barred);
 	if (!b->raised.task || !may_change(b->raised.task))
 		return;
-	if (gpurt_boost_is(client, GPURT_BOOST_WORKING) && has_completed(client))
+	if (test_bit(GPURT_BOOST_WORKING, &b->flags) && has_completed(client))
 		clear_bit(GPURT_BOOST_WORKING, &b->flags);
-	if (is_over(client))
+	if (is_over(client, barred))
 		gpurt_raised_let_go(&b->raised);
 	else
 		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, needed(client)));

@@ -38,7 +38,7 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 
 	enter(b, level);
 	WRITE_ONCE(b->asker, current);
-	if (gpurt_boost_is(client, GPURT_BOOST_OVER))
+	if (test_bit(GPURT_BOOST_OVER, &b->flags))
 		return;
 	if (b->raised.task)
 		gpurt_raised_let_go(&b->raised);
@@ -75,7 +75,7 @@ static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flag
 	*right = 0;
 	if (!level || err)
 		return err;
-	if (gpurt_boost_is(client, GPURT_BOOST_BARRED))
+	if (test_bit(GPURT_BOOST_BARRED, &client->boost.flags))
 		return -EPERM;
 	return find_right(needed, right);
 }
@@ -110,7 +110,7 @@ void gpurt_boost_keeps(struct gpurt_client *client, u32 right)
 	}
 	rt_mutex_lock(&client->boost.lock);
 	k->over = false;
-	if (!gpurt_boost_is(client, GPURT_BOOST_OVER)) {
+	if (!test_bit(GPURT_BOOST_OVER, &client->boost.flags)) {
 		gpurt_raised_take(&k->raised, current, right);
 		smp_mb();	/* pairs with gpurt_boost_wanted() and gpurt_boost_bar() */
 		gpurt_boost_settle(client);
@@ -157,7 +157,7 @@ int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 	/* The last copy may have lost the bus, and its thread may not have noticed. */
 	gpurt_boost_copied(client);
 	rt_mutex_lock(&client->boost.lock);
-	if (!gpurt_boost_is(client, GPURT_BOOST_OVER)) {
+	if (!test_bit(GPURT_BOOST_OVER, &client->boost.flags)) {
 		gpurt_raised_take(&c->raised, current, right);
 		c->raises = true;
 		gpurt_boost_settle(client);
@@ -265,16 +265,14 @@ static u32 raised_for(const struct gpurt_client *client)
 }
 
 /*
- * At which level a decision of the caller about the client queues, where that is @level under other policies.  Under
- * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that is not raised, and may be preempted
- * by others, is best effort here.
+ * Under policy `boosted`.  At which level a decision of the caller about the client queues, where that is @level under
+ * other policies.  All that are less urgent wait for the caller's CPU.  So a caller that is not raised, and may be
+ * preempted by others, is best effort here.
  */
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 {
 	u32 top = gpurt_boost_cpu(gpurt_normal, GPURT_RAISED_TOP);
 
-	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
-		return level;
 	/* The level of a nested begin decides nothing, and was not checked. */
 	if (READ_ONCE(client->core.depth))
 		level = min_t(u32, level, gpurt_level_now(client));
@@ -292,7 +290,7 @@ bool gpurt_boost_is_owners(const struct gpurt_client *client)
 /* Whether that thread keeps its CPU while it waits at the gate. */
 bool gpurt_boost_spins(const struct gpurt_client *client)
 {
-	return gpurt_boost_is(client, GPURT_BOOST_SPINS);
+	return test_bit(GPURT_BOOST_SPINS, &client->boost.flags);
 }
 
 /* Called by that thread when it has to wait at the gate: until it has the gate it executes as without its call. */
@@ -343,7 +341,7 @@ static void another_returns(struct gpurt_client *client)
 	/* A kept thread was looked at when its level changed. */
 	if (!READ_ONCE(b->raised.task) && !READ_ONCE(client->copier.raised.task))
 		return;
-	if (READ_ONCE(b->raised.task) && gpurt_boost_is(client, GPURT_BOOST_MAY) && READ_ONCE(client->core.depth))
+	if (READ_ONCE(b->raised.task) && test_bit(GPURT_BOOST_MAY, &b->flags) && READ_ONCE(client->core.depth))
 		gpurt_boost_flush(client);
 	else
 		gpurt_boost_have_looked(client);
@@ -391,7 +389,7 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 /* Whether the caller is the client's thread, and is not raised because its work has not completed. */
 static bool is_working(const struct gpurt_client *client)
 {
-	return READ_ONCE(client->boost.raised.task) == current && gpurt_boost_is(client, GPURT_BOOST_WORKING);
+	return READ_ONCE(client->boost.raised.task) == current && test_bit(GPURT_BOOST_WORKING, &client->boost.flags);
 }
 
 /* Called by a thread that returns from that wait, because what it waited for is done. */
@@ -430,6 +428,6 @@ void gpurt_boost_submits(struct gpurt_client *client)
 /* Any context, by a caller that has a reference.  Work of the client has completed, or was dropped. */
 void gpurt_boost_completed(struct gpurt_client *client)
 {
-	if (unlikely(gpurt_boost_is(client, GPURT_BOOST_WORKING)))
+	if (unlikely(test_bit(GPURT_BOOST_WORKING, &client->boost.flags)))
 		gpurt_boost_look(client);
 }

@@ -289,7 +289,7 @@ static bool is_barred(const struct gpurt_file *file)
 	int i;
 
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		if (file->clients[i] && gpurt_boost_is(file->clients[i], GPURT_BOOST_BARRED))
+		if (file->clients[i] && test_bit(GPURT_BOOST_BARRED, &file->clients[i]->boost.flags))
 			return true;
 	return false;
 }
@@ -372,7 +372,7 @@ int gpurt_group_moved(struct gpurt_file *file, const char *name)
 int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right)
 {
 	bool kept = client->file->kept;
-	int err = kept && gpurt_boost_is(client, GPURT_BOOST_BARRED) ? -EPERM : 0;
+	int err = kept && test_bit(GPURT_BOOST_BARRED, &client->boost.flags) ? -EPERM : 0;
 
 	if (!err)
 		err = gpurt_group_seat(client, own, false);

@@ -183,11 +183,6 @@ static inline int gpurt_client_without_segment(const struct gpurt_client *client
 	return READ_ONCE(client->killed) ? -EIO : -ENOENT;
 }
 
-static inline bool gpurt_boost_is(const struct gpurt_client *client, int flag)
-{
-	return test_bit(flag, &client->boost.flags);
-}
-
 /* Called while no client is freed.  The client that copies; NULL: none does. */
 static inline struct gpurt_client *gpurt_bus_holder(const struct gpurt_gpu *gpu)
 {

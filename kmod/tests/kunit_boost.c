@@ -482,7 +482,7 @@ static void a_thread_that_spins_at_the_gate_does_so_at_its_own_priority(struct k
 	start_boosted(test, one, b->clients[0], GPURT_BEGIN_FENCE);
 	boosted_second = one->task;
 	KUNIT_EXPECT_TRUE(test, comes_true(second_waits, b));
-	KUNIT_EXPECT_TRUE(test, gpurt_boost_is(b->clients[0], GPURT_BOOST_SPINS));
+	KUNIT_EXPECT_TRUE(test, test_bit(GPURT_BOOST_SPINS, &b->clients[0]->boost.flags));
 	hold_gate(gate, false);
 	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &urgent), 0);
 	finish_boosted(test, one);
