@@ -41,7 +41,7 @@ def _span(key: str, value: TomlValue) -> TomlValue:
     if key not in SPANS or (isinstance(value, dict) and value.keys() != {"worst"}):
         return value
     worst = value["worst"] if isinstance(value, dict) else value
-    return value if time().read(worst, (), Mistakes({})) is None else {"worst": worst, "best": "0ns"}
+    return value if time().read(worst, (), Mistakes()) is None else {"worst": worst, "best": "0ns"}
 
 
 def _list(table: Document, key: str) -> list[TomlValue]:

@@ -32,7 +32,6 @@ from analysis.taskset.assumed import assumed
 from analysis.taskset.clocks import Clocks
 from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.lines import line_of
 from analysis.taskset.mechanisms import unchecked
 from analysis.taskset.profiles import Profiles
 from analysis.taskset.schema import Field, Mistakes
@@ -354,14 +353,14 @@ def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 
     Under policies lock-* best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
     """
-    where, users = line_of(report.lines, ("platform",)), [task for task in taskset.real_time if task.uses_gpu]
+    users = [task for task in taskset.real_time if task.uses_gpu]
     if users and taskset.platform.begin == YIELD and (missing := {"theta", "yield"} - platform.keys()):
         why = "is missing, which bounds of begin by yield need"
-        return tuple(Problem(where, f"platform: {key} {why}") for key in sorted(missing))
+        return tuple(report.problem(("platform",), f"platform: {key} {why}") for key in sorted(missing))
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
     if not known and taskset.real_time and any(task.uses_gpu for task in taskset):
         text = 'epsilon is missing: what a runlist update costs; gpurt status latency shows it, and "0ns" says none'
-        return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
+        return (report.problem(("platform",), f"platform: {text}"),)
     return ()
 
 
@@ -377,7 +376,7 @@ def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     known = {fork.task: fork for fork in taskset.forks}
     homes = {one["group"]: known[one["name"]] for kind, _, one in members if kind == "task" and one["name"] in known}
     return tuple(
-        Problem(line_of(report.lines, (kind, at, "group")), f"{kind} {one['name']}: group {one['group']}: {why}")
+        report.problem((kind, at, "group"), f"{kind} {one['name']}: group {one['group']}: {why}")
         for kind, at, one in members
         if kind == "thread" or one["group"] not in homes or one["name"] != homes[one["group"]].task
     )
@@ -391,12 +390,12 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
         "margins, report, simulate, trace check and watch know them"
     )
     found = [
-        Problem(line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {why}")
+        report.problem(("task", places[one.task], "segments"), f"task {one.task}: workers: {why}")
         for one in taskset.forks
     ]
     if taskset.platform.begin == YIELD:
         why = "no plan and no virtual GPU has it; analyze, attack, margins, report, simulate and trace check know it"
-        found.append(Problem(line_of(report.lines, ("platform", "begin")), f"platform: begin by yield: {why}"))
+        found.append(report.problem(("platform", "begin"), f"platform: begin by yield: {why}"))
     return tuple(found)
 
 

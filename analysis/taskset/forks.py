@@ -60,7 +60,7 @@ def _right(key: str, parent: Document) -> bool:
     """Whether the task's value is one; its own table has the mistake else."""
     if key not in parent:
         return False
-    return key == "group" or schema.time(1).read(parent[key], (key,), Mistakes({})) is not None
+    return key == "group" or schema.time(1).read(parent[key], (key,), Mistakes()) is not None
 
 
 def _shown(parent: Document) -> str:

@@ -10,7 +10,6 @@ from analysis.model import Kernel, Span
 from analysis.model.energy import PoweredKernel, Profile, SpatialGpu
 from analysis.taskset import schema, spatial
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.lines import line_of
 from analysis.taskset.schema import Mistakes, cure_of_time, quoted
 from analysis.taskset.text import document_of, read_text
 from gpurt.errors import FileError, Problem, TasksetError
@@ -244,9 +243,9 @@ class Profiles:
         """Several GPUs, and units of one that jobs may not use, which only plans of energy are about."""
         if len(self.gpus) > 1:
             text = f"gpu: bounds and simulations are about one GPU, and the file has {len(self.gpus)}; keep one [[gpu]]"
-            return (Problem(line_of(self.report.lines, ("gpu", 1)), f"{text} (gpurt plan energy takes several)"),)
+            return (self.report.problem(("gpu", 1), f"{text} (gpurt plan energy takes several)"),)
         return tuple(
-            Problem(line_of(self.report.lines, ("gpu", 0)), f"gpu: bounds and simulations are about all {gpu.units} "
-                    f"units, and jobs may use {gpu.whole}; say compute_units = {gpu.whole}, and times for so many")
+            self.report.problem(("gpu", 0), f"gpu: bounds and simulations are about all {gpu.units} units, and jobs "
+                                f"may use {gpu.whole}; say compute_units = {gpu.whole}, and times for so many")
             for gpu in self.gpus if gpu.whole < gpu.units
         )  # fmt: skip

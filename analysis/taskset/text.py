@@ -7,7 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import Mistakes
 from gpurt import files
 from gpurt.errors import Problem, TasksetError
@@ -30,7 +29,7 @@ def document_of(path: Path, text: str) -> tuple[Document, Mistakes]:
         problem = f"the file has {count} tasks; files of at most {MAX_TASKS_READ} are read"
         raise TasksetError(path, [Problem(1, problem)])
     try:
-        return tomllib.loads(text), Mistakes(lines_of(text))
+        return tomllib.loads(text), Mistakes(text)
     except tomllib.TOMLDecodeError as error:
         raise TasksetError(path, [_syntax_problem(error, text)]) from None
     except ValueError:  # Python refuses to read integers of thousands of digits
