@@ -36,6 +36,9 @@ settings.load_profile("gpurt")
 #: Every wait of a test that is not slow ends then, seconds.  Most waits end by themselves after PATIENCE (links.py).
 LIMIT = 600
 
+#: Compilers' names that lead to ccache.
+CACHING = "/usr/lib/ccache"
+
 # Tests begin with the default disposition of every signal and with none blocked, whatever their caller has.  Children
 # inherit both, and some tests send signals to a child.  A shell without job control ignores SIGINT, nohup ignores
 # SIGHUP.  Python itself ignores SIGPIPE and SIGXFSZ, and does not pass that on.
@@ -49,6 +52,13 @@ os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.
 
 # On a busy machine any command may take so long that it says how far it is.  The test of such lines sets its interval.
 progress.INTERVAL = math.inf
+
+# Where ccache is, tests and scripts that they start compile the same once on this machine, also in another checkout.
+# Continuous integration compiles everything.
+if not os.environ.get("CI") and Path(CACHING).is_dir():
+    os.environ["PATH"] = f"{CACHING}:{os.environ['PATH']}"
+    os.environ.update(CCACHE_BASEDIR="/", CCACHE_NOHASHDIR="1", CCACHE_DEPEND="1")
+    os.environ.setdefault("CCACHE_DIR", os.path.expanduser("~/.cache/gpurt/ccache"))  # for tests with another HOME
 
 # In a booted kernel few commands are started, and imports take long.
 zygote.install("actors", *(() if "GPURT_TEST_DEVICE" in os.environ else ("hosts", "commands")))

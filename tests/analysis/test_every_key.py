@@ -8,9 +8,9 @@ test.  A new key of the file, and a new test, fail here until they have decided.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import pytest
 from analysis.answers import registry, verdict
 from analysis.answers.loading import refuse_file
 from analysis.model import Sharing
-from analysis.taskset import fields, parse, spatial
+from analysis.taskset import TasksetFile, fields, parse, spatial
 from analysis.taskset.clocks import CLOCKS
 from analysis.taskset.schema import LINEAR_FIELDS, SPAN_FIELDS
 from analysis.taskset.segments import SEGMENT
@@ -289,11 +289,18 @@ VALUES: dict[str, tuple[Change, Change]] = {
 
 def outcome(test: Test, *changes: Change) -> dict[str, int] | str:
     """The bounds with a yes of the changed base file; else why there is none."""
-    file = copy.deepcopy(base(test))
+    file = base(test)
     for change in changes:
         change(file)
+    return answer(test.name, text(file))
+
+
+@cache
+def answer(name: str, toml: str) -> dict[str, int] | str:
+    """What a test says of a file with that text; many changes change nothing."""
+    test = TESTS[name]
     try:
-        loaded = parse(Path("set.toml"), text(file))
+        loaded = read(toml)
         refuse_file(loaded, [test], workers=True)
     except TasksetError as error:
         return str(error)
@@ -302,6 +309,12 @@ def outcome(test: Test, *changes: Change) -> dict[str, int] | str:
     if why := why or result.why or verdict.beyond(test, loaded.taskset, result):
         return why
     return {one.name: result.wcrt(one.name) or 0 for one in loaded.taskset.real_time}
+
+
+@cache
+def read(toml: str) -> TasksetFile:
+    """Several tests have the same file."""
+    return parse(Path("set.toml"), toml)
 
 
 def turns(test: Test) -> bool:

@@ -21,13 +21,26 @@ def core_sources(*names: str) -> list[Path]:
 
 
 def compile_program(target: Path, sources: list[Path], flags: list[str]) -> Path:
-    """Compiles and links ``sources``; a warning is an error."""
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    run = subprocess.run(
-        [*compiler, *WARNINGS, *flags, *sources, "-o", target], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
+    """Compiles and links ``sources``; a warning is an error.
+
+    Each C file alone, in its folder and by its name: ccache knows it again, also in a copy of the tree.
+    """
+    compiler, objects = [*shlex.split(os.environ.get("CC", "cc")), *WARNINGS, *flags], []
+    for source in sources:
+        alone = source.suffix == ".c" and "-c" not in flags
+        objects.append(target.with_name(f"{target.name}-{source.stem}.o") if alone else source)
+        if alone:
+            _run([*compiler, "-c", source.name, "-o", objects[-1]], source.parent)
+    if "-c" in flags:
+        _run([*compiler, *(one.name for one in objects), "-o", target], objects[0].parent)
+    else:
+        _run([*compiler, *objects, "-o", target], target.parent)
     return target
+
+
+def _run(command: list[str | Path], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def copy_tree(target: Path) -> Path:
