@@ -219,15 +219,20 @@ void sim_release(struct sim *s, struct job_task *t)
 		t->next_release = U64_MAX;
 }
 
-/* Releases the jobs that are due. */
-static void release_all(struct sim *s)
+/* Releases the jobs that are due.  Returns when the next one is; U64_MAX: never. */
+static u64 release_all(struct sim *s)
 {
+	u64 first = U64_MAX;
 	struct job_task *t;
 
-	for (t = s->tasks; t < s->tasks + s->count; t++)
+	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		while (t->next_release == s->now)	/* several where jitter is longer than the period */
 			sim_release(s, t);
+		if (t->next_release < first)
+			first = t->next_release;
+	}
 	sim_serve(s);
+	return first;
 }
 
 /* When the next job is released; U64_MAX: never. */
@@ -413,8 +418,7 @@ int sim_run(struct sim *s)
 			break;
 		sim_pass(s, next);
 		if (release == next) {
-			release_all(s);
-			release = first_release(s);
+			release = release_all(s);
 			sim_settle(s);
 		}
 		sim_look(s);
