@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from analysis.chains.observed import observed
@@ -21,7 +21,7 @@ from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Way, prepared
 from analysis.rtgpu.verdict import stated_units, too_many
 from analysis.simulation.simulate import MAX_VIRTUAL_NS, Observed, Options, Simulation, SimulationError, default_horizon
-from analysis.traces.trace import About, Event, Kind, Trace, placed_of, traced_times
+from analysis.traces.trace import About, Event, Kind, Trace, costs_of, placed_of, traced_times
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
@@ -109,8 +109,10 @@ class Federated:
         if used > room:
             events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
         waiting = "busy" if self.system.method is STGM else "suspend"
+        taskset = self.system.taskset
+        chunks = replace(taskset, platform=replace(taskset.platform, bus_chunk=self.system.chunk))
         meta = {"source": "simulator", "clock": "virtual", "policy": FEDERATED, "waiting": waiting,
-                "times": traced_times(self.system.taskset), "placed": placed_of(self.system.taskset)}  # fmt: skip
+                "times": traced_times(taskset), "placed": placed_of(taskset), "costs": costs_of(chunks)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 
     @cached_property

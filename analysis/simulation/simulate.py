@@ -25,7 +25,7 @@ from analysis.model.callbacks import Callback, Order
 from analysis.model.fold import units_of
 from analysis.model.platform import YIELD
 from analysis.rta.resources import ceiling_of
-from analysis.traces.trace import ON_GPU, TIMED, About, Event, Kind, Trace, placed_of, traced_times
+from analysis.traces.trace import ON_GPU, TIMED, About, Event, Kind, Trace, costs_of, placed_of, traced_times
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form, meant_by
 from gpurt.types import CData
@@ -505,7 +505,8 @@ def _trace(taskset: Taskset, options: Options, buffer: CData, used: int, lost: i
         events.append(Event(events[-1].time, Kind.LOST, detail=f"{lost} events did not fit"))
     waiting = options.waiting.value if options.waiting else "per task"
     meta = {"source": "simulator", "clock": "virtual", "policy": options.policy, "waiting": waiting,
-            "times": traced_times(taskset), "placed": placed_of(taskset), "gpus": str(len(taskset.parts))}  # fmt: skip
+            "times": traced_times(taskset), "placed": placed_of(taskset), "costs": costs_of(taskset),
+            "gpus": str(len(taskset.parts))}  # fmt: skip
     about = {task.name: About(task.priority, task.deadline) for task in taskset}
     horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
     return Trace(meta, tuple(events), about, horizon)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from analysis.model import CpuSegment, Task, Taskset
 from analysis.model.platform import ISOLATED
+from analysis.rta.regions import switching
 from gpurt.errors import TRACE_FIRST, FileError
 from gpurt.files import read_whole, written
 from gpurt.text import filename, visible
@@ -230,6 +231,19 @@ def placed_of(tasks: Taskset) -> str:
     begins = [] if tasks.platform.begin == ISOLATED else [tasks.platform.begin]
     more = "".join(sorted([*forks, *held, *turns, *begins]))
     return hashlib.sha256(f"{found!r}{more}".encode()).hexdigest()[:16]
+
+
+def costs_of(taskset: Taskset) -> str:
+    """The ``costs`` of a simulated trace: a hash of what else took time in it than the tasks' own work.
+
+    The hash covers updates and switches with the region that they wait for, also those of partitions, slices, wake-ups,
+    chunks of copies, what other partitions slow down, and begin by yield.  A run in which these cost less says nothing.
+    """
+    system = switching(taskset)
+    one = system.platform
+    costs = (one.alpha, one.theta, one.time_slice, one.stretch, one.cpu_latency, one.bus_chunk, one.cross_contention,
+             one.yields, sorted((part.name or "", *one.costs(part)) for part in system.partitions))  # fmt: skip
+    return hashlib.sha256(repr(costs).encode()).hexdigest()[:16]
 
 
 def _rank(about: About | None) -> int:

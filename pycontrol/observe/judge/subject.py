@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis.model import Task, Waiting
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from analysis.traces.trace import Kind, Trace, placed_of, traced_times
+from analysis.traces.trace import Kind, Trace, costs_of, placed_of, traced_times
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.observe.fit import fit
@@ -44,6 +44,8 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's, or have other "
             "processes, workers, resources or releases"
         )
+    if (costs := recorded.meta.get("costs")) and costs != costs_of(file.taskset):
+        return "it was simulated with other updates, switches, wake-ups, slices or chunks of copies than the file's"
     return ""
 
 
