@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import everything
 from otterness import STUDIES, TABLE_1, TABLE_2, distributed, figure_9, packed_blocks, table
 from otterness_claims import JUDGES, Claim
 
@@ -60,7 +61,7 @@ def test_a_short_run_has_the_stored_means() -> None:
     chosen = [one for one in dict.fromkeys([*TABLE_1, *TABLE_2]) if "uneven" not in one.partitioning]
     known = {(row["name"], row["mask"]): row for name in STUDIES if "table" in name for row in stored(name)}
     assert len(chosen) > 10
-    for short in table(chosen, 3):
+    for short in table(chosen if everything() else chosen[::3], 3):
         assert abs(short["mean_ns"] / known[short["name"], short["mask"]]["mean_ns"] - 1) < 0.12
 
 

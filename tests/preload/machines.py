@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from effort import everything
 from links import PATIENCE, eventually
+from native_build import compile_program
 
 from pycontrol.link.control import Control, connect
 from pycontrol.readable import readable
@@ -37,8 +38,8 @@ def build(folder: Path) -> Path:
     subprocess.run(["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}", checked], check=True)
     build_fakes(folder)
     link = ["-Wl,--no-as-needed", f"-L{folder}", "-lgpurt", "-lcuda", "-ldl", "-pthread"]
-    program = ["cc", *FLAGS, *FAKES.glob("program*.c"), f"-I{ROOT}/userlib/include", *link]
-    subprocess.run([*program, "-o", folder / "program"], check=True)
+    sources = sorted(FAKES.glob("program*.c"))
+    compile_program(folder / "program", sources, [*FLAGS, f"-I{ROOT}/userlib/include", *link])
     return folder
 
 

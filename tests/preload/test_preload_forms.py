@@ -38,9 +38,10 @@ def build(folder: Path, cuda: Path) -> None:
     (folder / "library.c").write_text(cuda_forms.library(declared, known))
     (folder / "caller.c").write_text(cuda_forms.caller(declared, known))
     flags = ["-std=gnu11", "-O0", "-w", "-D__CUDA_API_VERSION_INTERNAL", "-I", include]
-    shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1"]
-    subprocess.run(["cc", *flags, *shared, folder / "library.c"], check=True)
-    subprocess.run(["cc", *flags, folder / "caller.c", "-ldl", "-o", folder / "caller"], check=True)
+    shared = ["-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libcuda.so.1"]
+    for name, target, link in (("library", "libcuda.so.1", shared), ("caller", "caller", ["-ldl"])):
+        subprocess.run(["cc", *flags, "-fPIC", "-c", f"{name}.c"], cwd=folder, check=True)  # as ccache knows it
+        subprocess.run(["cc", f"{name}.o", *link, "-o", target], cwd=folder, check=True)
 
 
 def test_each_form_gets_what_it_is_given(cuda: Path, strict: Path, built: Path) -> None:

@@ -33,9 +33,11 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 def built(source: Path, output: Path, *options: str | Path) -> Path:
     """A program for this machine, compiled without a warning.  ``options`` stand before the header's own folder."""
-    done = run(compiler("g++"), "-std=c++11", "-O1", "-g", *WARNINGS, *options, f"-I{INCLUDE}", "-x", "c++", source,
-               "-o", output, "-pthread")  # fmt: skip
-    assert not done.returncode, done.stderr
+    command = (compiler("g++"), *options, "-pthread")
+    alone = ("-std=c++11", "-O1", "-g", *WARNINGS, f"-I{INCLUDE}", "-x", "c++", "-c", source)  # as ccache knows it
+    for words in ((*alone, "-o", f"{output}.o"), (f"{output}.o", "-o", output)):
+        done = run(*command, *words)
+        assert not done.returncode, done.stderr
     return output
 
 

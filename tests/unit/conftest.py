@@ -16,6 +16,7 @@ import pytest
 
 from analysis.answers.growth import Growth, Show, growth
 from analysis.model import Taskset
+from pycontrol.commands import margins
 from pycontrol.observe.report import evidence
 from pycontrol.output import render
 
@@ -54,9 +55,10 @@ def _searched(taskset: Taskset, name: str | None, own: bool) -> Growth:
 
 @pytest.fixture
 def margins_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`report` searches the margins of a taskset once for all tests: that is most of what a page takes."""
+    """The margins of a taskset are searched once for all tests of a page: that is most of what it takes."""
 
-    def searched(taskset: Taskset, name: str | None, _show: Show, own: bool = True) -> Growth:
+    def searched(taskset: Taskset, name: str | None, _show: Show, own: bool = True, interrupted: Any = None) -> Growth:
         return _searched(taskset, name, own)
 
-    monkeypatch.setattr(evidence, "growth", searched)
+    for module in (evidence, margins):
+        monkeypatch.setattr(module, "growth", searched)

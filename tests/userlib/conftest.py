@@ -58,10 +58,10 @@ def compile_c(tmp_path: Path, sanitized: Path) -> Compile:
         path = tmp_path / f"program.{suffix}"
         path.write_text(source)
         objects = sorted(sanitized.glob("*.o"))
-        program = tmp_path / "program"
         command = [compiler, "-Wall", "-Wextra", "-Werror", *SANITIZE, *flags, f"-I{ROOT}/userlib/include"]
-        subprocess.run([*command, path, *objects, "-pthread", "-o", program], check=True)
-        return program
+        subprocess.run([*command, "-c", path.name], cwd=tmp_path, check=True)  # as ccache knows it
+        subprocess.run([*command, "program.o", *objects, "-pthread", "-o", "program"], cwd=tmp_path, check=True)
+        return tmp_path / "program"
 
     return build
 
