@@ -65,7 +65,7 @@ class Margin:
     """The largest ``factor`` at which the taskset passes: above 1 there is room, below 1 it must shrink.
 
     ``task`` is None for epsilon and the clock.  ``now``: the time that the factor is of, ns (0 for the clock).
-    ``factor`` is UNLIMITED if even that passes, and None if the test fails even at 0.
+    ``factor`` is UNLIMITED if even that passes, and None if the test fails at all above 0.
     """
 
     what: Grows
@@ -153,7 +153,7 @@ def _longest(taskset: Taskset) -> int:
 
 
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
-    """The largest factor at which the test passes; None if it fails even at 0, UNLIMITED if it passes at any.
+    """The largest factor at which the test passes; None if it fails above 0, UNLIMITED if it passes at any.
 
     Where it passes as it is, smaller factors are not asked for: a last CPU segment of 0 ns can make a bound larger.
     """
@@ -162,7 +162,7 @@ def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwa
         return proved(test, scaled(Fraction(steps, FACTOR_STEPS)))
 
     found = _search(passes, int(UNLIMITED * FACTOR_STEPS), tick, FACTOR_STEPS)
-    return None if found is None else Fraction(found, FACTOR_STEPS)
+    return Fraction(found, FACTOR_STEPS) if found else None  # without that work it is another file
 
 
 def steps(limit: int) -> int:

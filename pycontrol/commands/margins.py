@@ -79,8 +79,10 @@ def _text(found: Growth) -> str:
         if found.chains:
             said = "Every task is in time; limits of chains are what fails, and these are the least that are proved:"
             lines += [said, chains.tabulated_chains(found.chains), "", "Or one of these shrinks, by a factor below 1:"]
-        else:
+        elif any(one.factor is not None for one in found.margins):
             lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
+        else:
+            lines += ["", "None of these makes it schedulable by itself, however short it is:"]
     lines += [_table(found.margins), ""]
     if found.periods:
         lines += [f"{'Or one of these periods changes' if found.failing else 'Shortest periods'}; {MOVES}:",
@@ -118,7 +120,7 @@ def _limit(one: Period) -> tuple[str, str]:
 
 def _factor(margin: Margin) -> str:
     if margin.factor is None:
-        return "no bound at 0"
+        return "no bound above 0"
     return "no limit" if margin.factor == UNLIMITED else _down(margin.factor, 4)
 
 

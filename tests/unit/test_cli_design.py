@@ -99,9 +99,9 @@ def test_margins_begin_with_the_one_that_hurts_most(gpurt: Gpurt, tmp_path: Path
     assert len(room) > 2
     assert room == sorted(room)
     path.write_text(path.read_text().replace("3ms", "30ms"))
-    known = [float(one) for one in factors() if one != "no bound at 0"]
+    known = [float(one) for one in factors() if one != "no bound above 0"]
     assert known == sorted(known, reverse=True)
-    assert factors()[len(known):] == ["no bound at 0"] * (len(factors()) - len(known))
+    assert factors()[len(known):] == ["no bound above 0"] * (len(factors()) - len(known))
 
 
 def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> None:

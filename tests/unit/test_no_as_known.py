@@ -80,7 +80,17 @@ def test_a_failed_sufficient_test_is_no_fact(gpurt: Gpurt, file: Path) -> None:
         assert (code, known in out, "exceeds" in out) == (1, True, False), (command, out)
     (test,) = json.loads(gpurt("analyze", str(file), "--json")[1])["tests"]
     assert test["tasks"]["c"]["reason"] == "no bound below the deadline"
-    assert "no bound at 0" in gpurt("margins", str(file))[1]
+    assert "no bound above 0" in gpurt("margins", str(file))[1]
+
+
+def test_a_time_without_which_the_test_would_not_refuse_the_file_does_not_shrink(gpurt: Gpurt, file: Path) -> None:
+    """The test of own units refuses a GPU time that is known on one number of units, however short it is."""
+    own = PLATFORM.format(cpus=1, epsilon="1ms", policy="federated") + "compute_units = 7\n"
+    file.write_text(own + TASK.format("a", 0, 3, "40ms", '{ cpu = "1ms" }, { misc = "1ms", gpu = "2ms" }'))
+    code, out, _ = gpurt("margins", str(file))
+    assert (code, " 0.000 " in out, "one of these must shrink" in out) == (1, False, False), out
+    assert "None of these makes it schedulable by itself" in out
+    assert {one["factor"] for one in json.loads(gpurt("margins", str(file), "--json")[1])["margins"]} == {None}
 
 
 def test_the_cause_is_named_once_and_everywhere_the_same(gpurt: Gpurt, file: Path, tmp_path: Path) -> None:
