@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, under, updates
 
+from analysis.answers.registry import find_test
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile, parse
 from analysis.traces.trace import HOST, Event, Kind, Trace
 from gpurt.enums import Begin, Cause, Form, Policy, Tier
 from gpurt.errors import DeviceError, FileError
+from pycontrol.machine.clocks import MachineClocks
 from pycontrol.machine.programs import fingerprint
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Code, Defeats, Host, Ran, objections
@@ -437,6 +439,45 @@ def test_a_report_refutes_an_assumption_for_each_objection_that_defeats_bounds()
         assert [one.text for one in found if Defeats.BOUNDS in one.defeats and one.text not in told] == []
 
 
+def test_a_report_refutes_the_costs_of_a_file_that_begins_by_yield() -> None:
+    file = parse(Path("set.toml"), (ROOT / "examples/every-key-yield.toml").read_text(encoding="utf-8"))
+    host = under("segment", replace(REAL, begin=Begin.YIELD), latency=[updates(9 * MS)])
+    found = objections(file, host)
+    assert [one.code for one in found] == [Code.MEASURED]
+    told = judged_assumptions(Evidence(file, None, None, host.gpus, host.latency, objections=found))
+    assert [one.text for one in told if one.support is Support.REFUTED] == [found[0].text + "; " + found[0].cure]
+
+
+def test_a_report_says_seen_to_hold_only_of_what_was_seen() -> None:
+    """Not in a simulation, in a run that the bounds are not about, of clocks of some tasks, or of no update."""
+
+    def states(file: TasksetFile, **known: Any) -> dict[str, Support]:
+        evidence = Evidence(file, find_test("boosted-suspend"), **known)
+        return {one.assumption.partition(" ")[0]: one.support for one in judged_assumptions(evidence)}
+
+    file, release = PARSED["boosted suspend"], (Event(0, Kind.RELEASE, "camera", 1),)
+    real, simulated = (Trace({"clock": clock}, release) for clock in ("CLOCK_MONOTONIC", "virtual"))
+    for trace, compared, support in (
+        (real, True, "unrefuted"), (real, False, "unchecked"), (simulated, True, "unchecked"),
+    ):  # fmt: skip
+        told = states(file, traces=[("run", trace)], findings=[("run", [])] * compared)
+        assert (told["Two"], told["Only"]) == (Support(support), Support(support))
+    for count, support in ((0, "unchecked"), (1, "unrefuted")):
+        host = under("boosted", REAL, latency=[updates(count=count)])
+        assert states(file, gpus=host.gpus, latency=host.latency)["No"] is Support(support)
+    look, stated = MachineClocks((), (), None, None), 'clocks = { cpu = "1GHz" }'
+    clocked = text("boosted", task=stated, other='deadline = "1s"')
+    for one, support in ((clocked, "unchecked"), (clocked.replace('deadline = "1s"', stated), "unrefuted")):
+        assert states(parse(Path("set.toml"), one), clocks=[look])["Clocks"] is Support(support)
+
+
+def test_a_report_by_a_test_of_another_policy_than_the_hosts_does_not_say_that_the_host_runs_it() -> None:
+    host = under("boosted")
+    told = judged_assumptions(Evidence(PARSED["boosted suspend"], find_test("gcaps-suspend"), None, host.gpus))
+    (policy,) = [one for one in told if one.assumption.startswith("The GPU is scheduled by policy segment")]
+    assert (policy.support, policy.text) == (Support.REFUTED, "the host runs boosted")
+
+
 @pytest.mark.parametrize(("count", "margin", "few"), [(72, None, True), (72, "1/10", False), (5000, None, False)])
 def test_alpha_from_few_updates_needs_a_margin_that_somebody_answers_for(
     count: int, margin: str | None, few: bool
@@ -464,6 +505,17 @@ def test_alpha_has_the_raise_of_threads_after_an_update() -> None:
         assert ("measured" in codes(changed, slow)) == bool(raising)
 
 
+def test_an_alpha_without_the_raise_of_a_thread_that_the_host_has_to_raise_is_none() -> None:
+    file, one = PARSED["boosted owner"], replace(updates(90 * US, 3), cause=Cause.RAISE)
+    (none,) = fit.measured(file, under("boosted", latency=[updates()]), Fraction(1, 2))[2]
+    assert none.text == "the host has timed 0 raises of threads, too few to take the longest for the worst"
+    host = under("boosted", latency=[updates(), one])
+    assert [one.text for one in fit.measured(file, host, None)[2]] == [
+        "the host has timed 3 raises of threads, too few to take the longest for the worst"
+    ]
+    assert fit.measured(file, host, Fraction(1, 2))[2] == []
+
+
 def test_an_unknown_switch_of_a_partition_may_be_all_of_its_epsilon() -> None:
     """The host measures updates, not switches: 5 ms do not become the platform's 0.1."""
     own = 'partition = "a"'
@@ -478,6 +530,8 @@ def test_an_unknown_switch_of_a_partition_may_be_all_of_its_epsilon() -> None:
 def test_nothing_is_made_up_where_nothing_was_measured() -> None:
     with pytest.raises(DeviceError, match="no runlist update yet"):
         fit.measured(PARSED["segment suspend"], under("segment", latency=[]), None)
+    with pytest.raises(DeviceError, match="GPU 1 of the host has carried out no"):  # a margin is for what was seen
+        fit.measured(PARSED["segment suspend"], under("segment", count=2, latency=[updates()]), Fraction(1, 2))
     with pytest.raises(FileError, match="lacks theta"):
         fit.measured(parse(Path("set.toml"), text("segment", costs="")), under("segment", REAL), None)
 

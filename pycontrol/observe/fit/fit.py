@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from analysis.model import Partition, Task
 from analysis.taskset import TasksetFile
+from gpurt.enums import Cause, Policy
 from gpurt.errors import DeviceError, FileError
 from gpurt.text import filename
 from gpurt.units import exact_ms
@@ -29,6 +30,7 @@ from pycontrol.observe.fit.policy import (
     noticing,
     partitions,
     policies,
+    raised_by_host,
 )
 from pycontrol.observe.fit.trace import of_trace, saved
 
@@ -66,7 +68,8 @@ def measured(
     """The file with the alpha that the host has measured, how it was found, and why it is not to be trusted.
 
     ``margin``: the share of the longest update that the user adds; None: MARGIN, and UPDATES of each GPU
-    are needed then.  Theta is the file's, or that of the virtual GPUs if it is larger.
+    are needed then, and as many raises where the host has to raise threads.  Theta is the file's, or that of the
+    virtual GPUs if it is larger.
 
     Raises FileError if the file has no theta, and no virtual GPU says it; DeviceError if a GPU has had no update.
     """
@@ -74,8 +77,13 @@ def measured(
         text = "[platform] lacks theta, what a context switch of the GPU costs: the host measures updates without it"
         raise FileError(f"{filename(file.path)}: {text}")
     counts = [update_times([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus]
-    if not sum(counts):
-        raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
+    if 0 in counts:
+        gpu = host.gpus[counts.index(0)].gpu
+        raise DeviceError(f"GPU {gpu} of the host has carried out no runlist update yet: let the programs run first")
+    least, what = min(counts), "runlist updates"
+    if Policy.BOOSTED.word in file.taskset.policies and host.raises and raised_by_host(file.taskset):
+        raises = sum(one.count for one in host.latency if one.cause is Cause.RAISE)
+        least, what = min((least, what), (raises, "raises of threads"))
     raising = raised(host.latency, file.taskset.policies)
     longest = update_times(host.latency)[1] + raising
     share = MARGIN if margin is None else margin
@@ -86,9 +94,10 @@ def measured(
         f"alpha is {exact_ms(int(alpha))}: {exact_ms(longest)}, the longest of {sum(counts)} runlist updates that the "
         f"host has seen{also}, and {float(share * 100):g} % more; theta is {exact_ms(theta)}"
     )
-    if margin is None and min(counts) < UPDATES:
-        why = f"the host has timed {min(counts)} runlist updates, too few to take the longest for the worst"
-        cure = f"let the programs run until there are {UPDATES}, or state a margin that you answer for: --margin"
+    if least == 0 or (margin is None and least < UPDATES):  # no margin of nothing is anything
+        why = f"the host has timed {least} {what}, too few to take the longest for the worst"
+        cure = f"let the programs run until there are {UPDATES}"
+        cure += ", or state a margin that you answer for: --margin" * bool(least)
         return changed, text, [Objection(Code.FEW_UPDATES, why, cure)]
     return changed, text, []
 

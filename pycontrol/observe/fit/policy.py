@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.answers.partitions import shared_cpus
-from analysis.model import POLICIES, Partition, Task, Taskset
+from analysis.model import POLICIES, Partition, Task, Taskset, Waiting
 from analysis.rta.kernel_thread import POLL
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import beyond_normal
@@ -173,15 +173,19 @@ def _outside(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Iter
 
 def _unraised(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Iterator[Objection]:
     """Where threads raise themselves, only those of form `self` do."""
-    mode = host.ran.waiting if host.ran else None
-    forms = [(task.name, task.form_in(mode or task.waiting)) for task in users(taskset)]
-    forms += [(fork.task, Form.OWNER) for fork in taskset.forks if fork.hold]
-    others = [(name, form) for name, form in forms if form is not Form.SELF]
+    others = raised_by_host(taskset, host.ran.waiting if host.ran else None)
     if others and not host.raises:
         (name, form), cure = others[0], "start it as root, at a priority above theirs"
         how = "this host cannot raise" if host.raises is False else "the host does not say that it can raise"
         text = f"{name} has form {form.word}, and {how} other processes' threads"
         yield Objection(Code.RAISES, text, cure, defeats)
+
+
+def raised_by_host(taskset: Taskset, mode: Waiting | None = None) -> list[tuple[str, Form]]:
+    """The tasks whose threads do not raise themselves, with their forms; ``mode``: how all wait, None: as stated."""
+    forms = [(task.name, task.form_in(mode or task.waiting)) for task in users(taskset)]
+    forms += [(fork.task, Form.OWNER) for fork in taskset.forks if fork.hold]
+    return [(name, form) for name, form in forms if form is not Form.SELF]
 
 
 def _asleep(taskset: Taskset, host: Host) -> Iterator[Objection]:

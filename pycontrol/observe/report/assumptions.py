@@ -63,6 +63,12 @@ class Evidence:
         """The objections of these kinds that defeat the bounds; empty if there is none."""
         return "; ".join(one.line() for one in self.objections if one.code in codes and Defeats.BOUNDS in one.defeats)
 
+    @property
+    def real_runs(self) -> list[tuple[str, Trace]]:
+        """The traces of real runs that the bounds hold for: a simulation has what is assumed, and shows nothing."""
+        compared = {name for name, _ in self.findings}
+        return [(name, one) for name, one in self.traces if name in compared and one.meta.get("clock") != "virtual"]
+
     def against(self, *kinds: What) -> str:
         """The findings of these kinds, in words; empty if there are none."""
         for name, findings in self.findings:
@@ -192,27 +198,32 @@ def _clocks(evidence: Evidence) -> Assumption:
     assumed = "Clocks and the power mode are those that the file's times are of."
     if other := evidence.objected(Code.CLOCKS) or evidence.against(What.SPEED):
         return Assumption(assumed, Support.REFUTED, other)
-    if not evidence.file.clocks:
-        return Assumption(assumed, Support.UNCHECKED, "the file states none; gpurt measure times records them")
+    stated = evidence.file.clocks
+    if lacking := [task.name for task in evidence.file.taskset.real_time if task.name not in stated]:
+        of = f" of {', '.join(lacking)}" if stated else ""
+        return Assumption(assumed, Support.UNCHECKED, f"the file states none{of}; gpurt measure times records them")
     if not evidence.clocks:
         return Assumption(assumed, Support.UNCHECKED, "no machine was looked at")
+    if any(one.gpu is not None for one in stated.values()) and any(gpu.emulated for gpu in evidence.gpus):
+        return Assumption(assumed, Support.UNCHECKED, "the host has virtual GPUs, which have no clock")
     return Assumption(assumed, Support.UNREFUTED, "so it was when this was looked at; firmware may slow clocks unseen")
 
 
 def _releases(evidence: Evidence) -> Assumption:
     assumed = "Two jobs of a task are released at least its period apart, and at most as far as a chain rests on."
-    seen = [name for name, trace in evidence.traces if runs.released(trace)]
+    seen = [name for name, trace in evidence.real_runs if runs.released(trace)]
     if broken := evidence.against(What.PERIOD):
         return Assumption(assumed, Support.REFUTED, broken)
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"so it was in {', '.join(seen)}")
-    return Assumption(assumed, Support.UNCHECKED, "no trace that was given has releases of jobs")
+    return Assumption(assumed, Support.UNCHECKED, "no trace of a real run that bounds speak of has releases of jobs")
 
 
 def _updates(evidence: Evidence) -> Assumption:
     platform = demanded(evidence.file.taskset)
+    costs = evidence.objected(Code.COSTS, Code.MEASURED, Code.NO_EPSILON, Code.NO_THETA)
     if platform.begin == YIELD:
-        other = evidence.objected(Code.BEGIN)
+        other = evidence.against(What.EPSILON) or evidence.objected(Code.BEGIN) or costs
         assumed = "Slices, context switches and orders take what the file says where segments begin by yield; " \
                   "every process has an agent, none comes, and no agent is late."  # fmt: skip
         text = "the file's author states it: scripts/probe-nvidia --parts yield measures it"
@@ -222,11 +233,11 @@ def _updates(evidence: Evidence) -> Assumption:
                " (the file gives no theta of its own)."  # fmt: skip
     if longer := evidence.against(What.EPSILON):
         return Assumption(assumed, Support.REFUTED, longer)
-    if objected := evidence.objected(Code.COSTS, Code.MEASURED, Code.NO_EPSILON, Code.NO_THETA):
-        return Assumption(assumed, Support.REFUTED, objected)
-    if not evidence.latency:
-        return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
+    if costs:
+        return Assumption(assumed, Support.REFUTED, costs)
     count, longest = update_times(evidence.latency)
+    if not count:
+        return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
     text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
     if raising := raised(evidence.latency, evidence.file.taskset.policies):
         text += f", and to raise a thread after one {exact_ms(raising)}"
@@ -247,6 +258,9 @@ def _policy(evidence: Evidence) -> Assumption:
         Code.BEGIN, Code.GPUS, Code.ASLEEP, Code.PARTITIONS, Code.BARRED, Code.FORM,
     ):  # fmt: skip
         return Assumption(assumed, Support.REFUTED, why)
+    other_test = evidence.test and evidence.file.taskset.policies != (policy,)
+    if other_test and (runs_now := {gpu.policy.word for gpu in evidence.gpus} - {policy}):
+        return Assumption(assumed, Support.REFUTED, f"the host runs {' and '.join(sorted(runs_now))}")
     return Assumption(assumed, Support.CHECKED, "the host that was asked runs it now")
 
 
@@ -274,7 +288,7 @@ def _tasks(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.REFUTED, other)
     if there := evidence.objected(Code.STRANGER, Code.AMBIGUOUS, Code.DEMOTED, Code.GROUP, Code.GPU_PRIORITY):
         return Assumption(assumed, Support.REFUTED, there)
-    seen = [name for name, _ in evidence.findings]
+    seen = [name for name, _ in evidence.real_runs]
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"so it was in {', '.join(seen)}")
     return Assumption(assumed, Support.UNCHECKED, "no trace that was given is of such a run")
@@ -309,7 +323,7 @@ def _placement(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.REFUTED, f"{lacking}: make the report there, or give --elsewhere")
     if other := evidence.objected(Code.CPU_PRIORITY):
         return Assumption(assumed, Support.REFUTED, other)
-    seen = [name for name, trace in evidence.traces if runs.placed_by_run(trace)]
+    seen = [name for name, trace in evidence.real_runs if runs.placed_by_run(trace)]
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"gpurt run started them so in {', '.join(seen)}")
     return Assumption(assumed, Support.UNCHECKED, "no trace that was given is of tasks that gpurt run started so")

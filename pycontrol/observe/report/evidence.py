@@ -109,7 +109,7 @@ def gather(given: Inputs) -> Document:
     result = next((result for _, result in answer.results), None)
     assumptions = judged_assumptions(Evidence(
         file, test, result, known.gpus, known.latency, pairs, objections, findings, known.clocks))  # fmt: skip
-    why = _why(analysis, assumptions, seen)
+    why = _why(analysis, assumptions, seen) or fit.against(objections)
     return {
         "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
         "notes": [*left_out,
