@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset, Waiting
-from analysis.simulation.simulate import Options, SimulationError, simulate, worst_over_offsets
+from analysis.simulation.simulate import Options, SimulationError, SimulatorCall, simulate, worst_over_offsets
 from analysis.traces.trace import Kind
+from gpurt._gpurt import ffi, lib
 from gpurt.enums import Policy
 
 ONCE = Options(horizon=1)  # only the jobs released at time 0
@@ -256,3 +257,24 @@ def test_a_full_buffer_is_said_in_the_trace() -> None:
     trace = simulate(taskset(task("a", 0, 1, 10, cpu(1))), Options(horizon=100 * MS), events=5).trace
     assert trace is not None
     assert trace.events[-1].kind is Kind.LOST
+
+
+#: What each part of a call may not say: beyond every array, every enumeration and every factor.
+WRONG = {
+    "config": {"part_count": 0, "cpus": 0, "job_cpu": 2, "cross": lib.GPURT_FACTOR_ONE - 1},
+    "parts": {"policy": len(Policy)},
+    "tasks": {"thread": 2, "group": 2, "parent": 2, "process": 2, "cpu": 2, "part": 1, "period": 0, "max_period": 1,
+              "priority": 100, "gpu_priority": 100, "form": 9, "level": 9, "intensity": 9, "order": 9, "conflict": 1},
+    "segments": {"resource": 1, "cpu_best": 2**50, "gpu_best": 2**50},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "key"), [(part, key) for part, keys in WRONG.items() for key in keys])
+def test_the_compiled_simulator_itself_refuses_what_would_lead_it_astray(part: str, key: str) -> None:
+    call = SimulatorCall(taskset(task("a", 0, 5, 100, cpu(3), gpu(1, 6))), ONCE, None)
+    count = 0 if part == "config" else 1  # without tasks, which may be wrong beside it as well
+    given = (call.config, call.tasks, count, call.segments, call.stats, ffi.NULL, 0, ffi.new("u64 *"))
+    assert lib.gpurt_simulate(*given) == 0
+    changed = call.config if part == "config" else getattr(call, part)[0]
+    setattr(changed, key, WRONG[part][key])
+    assert lib.gpurt_simulate(*given) < 0
