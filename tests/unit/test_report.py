@@ -449,6 +449,18 @@ def test_a_task_without_a_job_is_no_yes(gpurt: Gpurt, run: Path, tmp_path: Path)
     assert "NO: no job of mapper was seen." in page.text
 
 
+def test_a_chain_with_nothing_to_compare_with_is_not_ok(gpurt: Gpurt, tmp_path: Path) -> None:
+    """As `trace check` prints it: without bounds, and without a limit in the file."""
+    file, run = tmp_path / "set.toml", tmp_path / "run.json"
+    file.write_text(re.sub("(?m)^max_(reaction|age).*$", "", (ROOT / "examples/chains.toml").read_text()))
+    gpurt("simulate", file, "--runs", 1, "-o", run)
+    other = changed(run, tmp_path / "other.json", meta=load_trace(run).meta | {"policy": "job"})
+    _, page, document = made(gpurt, file, tmp_path / "page.html", "--elsewhere", "--trace", other)
+    seen = [one for keys in document["traces"][0]["chains"].values() for one in keys.values() if one["seen_ns"]]
+    assert seen
+    assert page.text.count("no limit") == len(seen)
+
+
 @pytest.mark.parametrize("what", [what for what in What if what.sort is Sort.ASSUMPTION])
 def test_whatever_the_judge_finds_refutes_an_assumption(what: What) -> None:
     """No kind of finding may be unknown to the report."""
