@@ -9,10 +9,29 @@ bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_pr
 	return a->only && (a->only == p->number || a->only == p->group);
 }
 
+static bool obeyed(const struct gpurt_agent_process *p)
+{
+	return !p->registered || p->answered == p->sequence;
+}
+
+/* Whether the process is on only in its turn, while processes take turns. */
+static bool takes_turns(const struct gpurt_agent_process *p)
+{
+	return p->registered && !p->rank && p->automatic && p->plain && !p->exempt;
+}
+
+/* Whether it is another one's turn. */
+static bool waits(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	return a->turning && p != a->turn && takes_turns(p);
+}
+
 /* Whether the TSGs of the process may run once step `off` is over. */
 static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	return !a->only || gpurt_agents_owns(a, p) || p->exempt || (a->beside && p == a->top && !p->inside);
+	if (!a->only)
+		return !waits(a, p);
+	return gpurt_agents_owns(a, p) || p->exempt || (a->beside && p == a->top && !p->inside);
 }
 
 /*
@@ -23,12 +42,9 @@ static bool target(const struct gpurt_agents *a, const struct gpurt_agent_proces
 {
 	if (a->lazy && !wanted(a, p))
 		return p->on;
+	if (p == a->turn && a->owing[GPURT_AGENT_OWES_TURN])
+		return wanted(a, p) && p->on;
 	return wanted(a, p) && (p->on || p->exempt || a->open);
-}
-
-static bool obeyed(const struct gpurt_agent_process *p)
-{
-	return !p->registered || p->answered == p->sequence;
 }
 
 static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
@@ -37,6 +53,8 @@ static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *
 
 	if (p->many && !p->given_up && a->only)
 		return GPURT_AGENT_OWES_ANSWER;
+	if (!a->only && waits(a, p))
+		return (p->on || !obeyed(p)) && !late ? GPURT_AGENT_OWES_TURN : GPURT_AGENT_OWES_NOTHING;
 	if (obeyed(p))
 		return GPURT_AGENT_OWES_NOTHING;
 	if (wanted(a, p))
@@ -288,6 +306,10 @@ static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool
 		hold(a, p, true);
 	p->taken = taken;
 	give(a, p, now);
+	if (p == a->turn && p->on && a->turn_until == U64_MAX) {
+		a->turn_until = now + GPURT_AGENT_TURN_NS;
+		arm_at(a, a->turn_until);
+	}
 }
 
 static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
@@ -303,11 +325,11 @@ static void reconsider(struct gpurt_agents *a, u64 now)
 {
 	struct list_head *first = a->registered.next, *pos;
 
-	for (pos = first; a->yields && pos != &a->registered; pos = pos->next) {
+	for (pos = first; a->yields && pos != &a->registered; pos = pos->next)
 		recount(a, process_of(pos));
+	for (pos = first; a->yields && pos != &a->registered; pos = pos->next)
 		if (process_of(pos) != a->top)
 			order(a, process_of(pos), now);
-	}
 	if (first != &a->registered)
 		order(a, process_of(first), now);
 	if (a->top)
@@ -332,10 +354,60 @@ static struct gpurt_agent_process *find_top(const struct gpurt_agents *a)
 	return top->late || top->doubted || a->wait ? NULL : top;
 }
 
+/* The next process in a segment that takes turns, after the one whose turn it is; else that one, if it still does. */
+static struct gpurt_agent_process *next_turn(const struct gpurt_agents *a)
+{
+	struct list_head *from = a->turn ? &a->turn->node : (struct list_head *)&a->registered, *pos;
+	struct gpurt_agent_process *any = a->turn && takes_turns(a->turn) && !a->turn->late ? a->turn : NULL;
+
+	for (pos = from->next; pos != from; pos = pos->next) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		if (pos == &a->registered || !takes_turns(p) || p->late)
+			continue;
+		if (p->inside)
+			return p;
+		any = any ? any : p;
+	}
+	return any;
+}
+
+/* Passes the turn on if it is time.  Orders follow.  To be called after every change of what it looks at. */
+static void pass(struct gpurt_agents *a, u64 now)
+{
+	struct gpurt_agent_process *next, *held = a->turn;
+
+	if (!a->turning || a->only)
+		return;
+	if (now >= a->recent) {
+		a->turning = false;
+		a->turn = NULL;
+		return;
+	}
+	arm_at(a, a->recent);
+	if (held && (held->inside || a->idle_from == U64_MAX))
+		a->idle_from = held->inside ? U64_MAX : now + GPURT_AGENT_LAZY_NS;
+	next = next_turn(a);
+	if (held && next != held && takes_turns(held) && !held->late) {
+		u64 until = a->turn_until == U64_MAX || a->turn_until < a->idle_from ? a->turn_until : a->idle_from;
+
+		if (now < until) {
+			arm_at(a, until);
+			return;
+		}
+	}
+	if (next == held)
+		return;
+	a->turn = next;
+	a->turn_until = next && next->on ? now + GPURT_AGENT_TURN_NS : U64_MAX;
+	a->idle_from = next && next->inside ? U64_MAX : now;
+}
+
 /* To be called after every change of what find_top() depends on. */
 static void elect(struct gpurt_agents *a, u64 now)
 {
 	a->top = a->yields ? find_top(a) : NULL;
+	pass(a, now);
 	reconsider(a, now);
 }
 
@@ -455,6 +527,8 @@ static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
 	a->step = step;
 	a->step_since = now;
 	a->open = step == GPURT_AGENTS_ON;
+	for (pos = a->registered.next; a->turning && pos != &a->registered; pos = pos->next)
+		recount(a, process_of(pos));
 	take(a, now);
 	list_for_each(pos, &a->registered) {
 		recount(a, process_of(pos));
@@ -550,15 +624,31 @@ static void look_back(struct gpurt_agents *a, u64 only, u64 now)
 	a->begun = U64_MAX;
 }
 
+/* From its next owner on.  Returns whether several processes that are on now take turns then. */
+static bool begin_turns(struct gpurt_agents *a)
+{
+	struct list_head *pos;
+	u32 count = 0;
+
+	if (!a->turns || !a->only || a->turning)
+		return false;
+	a->turning = true;
+	list_for_each(pos, &a->registered)
+		count += takes_turns(process_of(pos));
+	return count > 1;
+}
+
 /*
  * Begins an update: the process or the group of number @only, or everyone if 0, and the exempt may run.  An update in
  * flight is dropped.
  */
 void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way way, u64 now)
 {
-	bool settled = a->open && !a->step && !a->failed;
+	bool settled = a->open && !a->step && !a->failed, at_once;
 	struct list_head *pos;
 
+	if (a->turns && (only || a->only))
+		a->recent = now + GPURT_AGENT_RECENT_NS;
 	a->deadline = U64_MAX;		/* not when the last owner was to be alone, if it began beside others */
 	a->overdue = U64_MAX;
 	list_for_each(pos, &a->registered) {
@@ -570,15 +660,17 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 	a->only = only;
 	a->lazy = false;
 	a->beside = way != GPURT_AGENTS_ALONE;
+	at_once = begin_turns(a) || (a->top && a->top->outlasts);
+	pass(a, now);
 	if (way == GPURT_AGENTS_YIELD && settled && a->top && a->top->number == only && a->top->yields) {
 		a->lazy = true;
 		list_for_each(pos, &a->registered)
 			recount(a, process_of(pos));
 		a->begun = now;
-		a->lazy_until = now + (a->top->outlasts ? 0 : GPURT_AGENT_LAZY_NS);
+		a->lazy_until = now + (at_once ? 0 : GPURT_AGENT_LAZY_NS);
 		arm_at(a, a->lazy_until);
 		finish(a, 0, now);
-		if (a->top->outlasts)
+		if (at_once)
 			hasten(a, now);
 		return;
 	}
@@ -613,6 +705,8 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 	a->deadline = U64_MAX;
 	a->overdue = U64_MAX;
 	trust(a, now);
+	if (a->turning)
+		elect(a, now);
 	if (a->lazy && now >= a->lazy_until)
 		hasten(a, now);
 	if (a->lazy)
@@ -789,6 +883,10 @@ void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 {
 	if (p->registered)
 		a->uncut -= !is_cut(p);
+	if (p == a->turn) {		/* as if the one before had it, and its time were over */
+		a->turn = p->node.prev == &a->registered ? NULL : process_of(p->node.prev);
+		a->turn_until = now;
+	}
 	p->registered = false;
 	p->single = false;
 	p->outlasts = false;
@@ -800,6 +898,7 @@ void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	p->channels = 0;
 	p->taker = 0;
 	list_del_init(&p->node);
+	recount(a, p);
 	retell(a, p);
 	hold(a, p, false);
 	if (p->many)
@@ -877,6 +976,26 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 	recount(a, p);
 	arm(a, p);
 	return 0;
+}
+
+/* Beside how many others the most urgent process executes at once, as far as the answers so far say. */
+u32 gpurt_agents_at_once(const struct gpurt_agents *a)
+{
+	u32 others = 0, on = 0;
+	struct list_head *pos;
+	bool any = false;
+
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		if (a->turning && takes_turns(p)) {
+			any = true;
+			on += p->on || !obeyed(p);
+		} else {
+			others += p != a->top;
+		}
+	}
+	return others + (any && !on ? 1 : on);
 }
 
 /* The first name in the alphabet after @last; NULL: there is none. */

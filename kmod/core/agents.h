@@ -56,6 +56,17 @@
  * less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in a
  * segment itself, which is less urgent yet.
  *
+ * Turns, where the host asks for them too (`turns`): while a process owned the GPU within the last GPURT_AGENT_RECENT_NS,
+ * one best-effort process is on at a time.  So whoever is most urgent waits for one of them, not for one slice of each,
+ * and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once it has been
+ * in no segment for GPURT_AGENT_LAZY_NS, but only to one that is in a segment.  The next one is ordered on when all others
+ * that take turns have answered that they are off, or are late, or their users are doubted.  Its time begins then, so
+ * nobody else gets the turn before one that does not answer is late.  No update and no begin
+ * waits for a turn, and no launch: it is the GPU that executes the work later.  While a process owns the GPU nobody gets
+ * a turn.  The first segment after a pause finds all of them on, so it has them taken off at once.  An agent whose
+ * library does not begin all segments itself takes no turns, nor does a process with a priority, a group, a
+ * budget or an exemption: it is on whenever nobody owns the GPU.
+ *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
  * cost the same however many processes there are.  An update, a tick, a registration, and the answer to a call for
@@ -80,6 +91,8 @@
 #define GPURT_AGENT_USERS		16	/* late ones that are remembered: those who were late last */
 #define GPURT_AGENT_FEW		8U	/* one call puts so many processes back before the GPU idles for long */
 #define GPURT_AGENT_LAZY_NS		1000000ULL	/* how long the most urgent process may run beside the others */
+#define GPURT_AGENT_TURN_NS		20000000ULL	/* a best-effort process's, while others want one */
+#define GPURT_AGENT_RECENT_NS		1000000000ULL	/* so long after an owner they take turns */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
 
 /* The owner of an update may ask for less than to be alone, if the host yields. */
@@ -101,6 +114,7 @@ enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
 	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for: it or its user is late */
 	GPURT_AGENT_OWES_START,		/* that it is on: it owns the GPU, or its group does */
+	GPURT_AGENT_OWES_TURN,		/* that it is off, before another process has its turn; no update waits for that */
 	GPURT_AGENT_OWES_COUNT,
 };
 
@@ -217,6 +231,12 @@ struct gpurt_agents {
 	u64 lazy_until;
 	u64 begun;			/* when @only began beside others; U64_MAX: it did not */
 	struct gpurt_agent_process *top;	/* that process; NULL: there is none that can */
+	bool turns;			/* best-effort processes take turns: the host's word */
+	bool turning;			/* they do now */
+	struct gpurt_agent_process *turn;	/* whose it is; NULL: nobody's */
+	u64 turn_until;			/* when it passes the turn on, if another one wants that; U64_MAX: it is not on yet */
+	u64 idle_from;			/* the same, for it is in no segment; U64_MAX: it is in one */
+	u64 recent;			/* until when they take turns */
 	u32 uncut;			/* processes with agents whose slice is not known to be short */
 	u64 doubts;			/* until when any user is doubted */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
@@ -241,6 +261,7 @@ struct gpurt_agents_facts {
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);
 void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way way, u64 now);
 bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_process *p);
+u32 gpurt_agents_at_once(const struct gpurt_agents *a);
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_facts(const struct gpurt_agents_kept *kept, struct gpurt_agents_facts *facts);

@@ -912,6 +912,7 @@ enum gpurt_cmd {
 	A(STUCK_COUNT, U64, sizeof(__u64), "how often the host has told that an owner was stuck") \
 	A(BEGIN, U32, sizeof(__u32), "enum gpurt_begin_way, where agents switch the GPU") \
 	A(READY, U32, sizeof(__u32), "beside how many others the most urgent process begins by yield, while it can") \
+	A(AT_ONCE, U32, sizeof(__u32), "beside how many of these at once, where others take turns") \
 	A(UNIT_POLICY, STRING, GPURT_NAME_LEN, "by which the units are shared, with GPURT_CAP_UNITS, as all below") \
 	A(MECHANISM, STRING, GPURT_NAME_LEN, "how programs keep to units") \
 	A(UNITS, U32, sizeof(__u32), "that jobs may hold") \

@@ -44,7 +44,7 @@ MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
 
 #: A value of --begin: isolated, and late agents are waited for.
-STRICT = "strict"
+STRICT, TURNS = "strict", "turns"
 #: The time slice of a virtual GPU, ns.
 SLICE_NS = 1024 * 1000
 
@@ -334,9 +334,10 @@ cannot be used.""",
     "--user-limit", "limits", f"{LIMITS_HELP}; agents={lib.GPURT_AGENT_LIMIT} on each GPU.",
     **LIMITS, agents=click.IntRange(0, 2**32 - 1),
 )
-@click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice([*Begin.words(), STRICT]),
+@click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice([*Begin.words(), TURNS, STRICT]),
               help="How urgent work begins on NVIDIA's GPUs.  isolated: others are off before, except for late "
-              "agents; strict: these are waited for; yield: others go off while it executes.")
+              "agents; strict: these are waited for; yield: others go off while it executes; turns: yield, and beside "
+              "urgent work best-effort processes take turns of 20 ms.")
 def serve_command(
     path: Path | None, access: Access, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, priority: int, ready_fd: int | None, mechanism: str, bounds: dict[str, int], limits: dict[str, int],
@@ -351,7 +352,7 @@ def serve_command(
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
         raise UsageError("--bound answer must be 1 ms to 60 s")
     agents = limits.pop("agents", lib.GPURT_AGENT_LIMIT)
-    obedience = Obedience(answer_bound, begin != STRICT, agents, begin == YIELD)
+    obedience = Obedience(answer_bound, begin != STRICT, agents, begin in (YIELD, TURNS), begin == TURNS)
     band = band_of(normal, priority)
     chosen, words = first_policy(policy, band)
     count, number, space = shared(chosen, energy_path, gpus, Mechanism(mechanism))

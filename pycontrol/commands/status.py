@@ -150,6 +150,8 @@ def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
                 lines.append(f"GPU {one.gpu}: {barred} (`gpurt status clients`)")
         if one.begin is Begin.YIELD:
             now = "no process can do so now" if one.ready is None else f"m = {one.ready}, so many less urgent ones"
+            if one.at_once is not None:
+                now += f"; these take turns beside urgent work, at once there are {one.at_once}"
             lines.append(f"GPU {one.gpu}: begin yield: the most urgent process begins beside others; {now}")
         if one.partition_of is not None:
             lines.append(f"GPU {one.gpu}: {_partition(one)}")

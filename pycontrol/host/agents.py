@@ -29,13 +29,14 @@ class Obedience:
     """The demands on agents: an answer within `bound` ns, and whether to go on without an agent that does not answer.
 
     `limit`: the agents that an unprivileged user may have.  `yields`: the most urgent process may begin before others
-    are off the GPU.
+    are off the GPU.  `turns`: beside urgent work best-effort processes take turns.
     """
 
     bound: int = lib.GPURT_AGENT_BOUND_NS
     go_on: bool = True
     limit: int = lib.GPURT_AGENT_LIMIT
     yields: bool = False
+    turns: bool = False
 
 
 @dataclass(eq=False)
@@ -104,6 +105,7 @@ class AgentGpu(Gpu):
         bound, wait = self.obedience.bound, not self.obedience.go_on
         lib.gpurt_agents_init(self.agents, self._agents_ops, self._handle, bound, wait)
         self.agents.limit, self.agents.yields = self.obedience.limit, self.obedience.yields
+        self.agents.turns = self.obedience.turns
 
     def facts(self) -> Facts:
         """The agents' drivers, the lowest tier that one reached, how many are late, and how many were refused."""
@@ -112,7 +114,8 @@ class AgentGpu(Gpu):
         driver = ffi.string(facts.driver).decode()
         caps = Cap.AGENTS | Cap.EMULATED
         return Facts(Tier(facts.tier), driver, caps, late=facts.late, refused=facts.refused,
-                     yields=self.obedience.yields, ready=self._ready())  # fmt: skip
+                     yields=self.obedience.yields, ready=self._ready(),
+                     at_once=lib.gpurt_agents_at_once(self.agents) if self.obedience.turns else None)  # fmt: skip
 
     def _ready(self) -> int | None:
         """How many less urgent processes, of one group each, the most urgent one begins beside; None: it does not."""

@@ -102,7 +102,8 @@ def _begin(facts: Facts) -> Record:
     """How the most urgent process begins, where that is not isolated."""
     if not facts.yields:
         return []
-    return [("BEGIN", lib.GPURT_BEGINS_YIELD), *([] if facts.ready is None else [("READY", facts.ready)])]
+    counts = {"READY": facts.ready, "AT_ONCE": facts.at_once}
+    return [("BEGIN", lib.GPURT_BEGINS_YIELD), *((name, value) for name, value in counts.items() if value is not None)]
 
 
 class Commands:

@@ -142,6 +142,7 @@ class Facts:
     refused: int = 0
     yields: bool = False  # the most urgent process begins beside others
     ready: int | None = None  # beside how many; None: none can now
+    at_once: int | None = None  # beside how many at a time; None: best-effort processes take no turns
     device: str = ""  # which GPU it is: a PCI address or a device-tree name; empty: not known
     partition: tuple[int, int, int] | None = None  # of which GPU, its units, and what slows it down, thousandths
 

@@ -77,6 +77,7 @@ class GpuStatus:
     stuck_count: int
     begin: Begin = Begin.ISOLATED
     ready: int | None = None
+    at_once: int | None = None
 
     @property
     def emulated(self) -> bool:

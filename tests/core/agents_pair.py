@@ -16,11 +16,33 @@ STEPS = {lib.GPURT_AGENTS_NO_UPDATE: "", lib.GPURT_AGENTS_OFF: "off", lib.GPURT_
 DRIVERS = ("nvidia-rm", "kfd-queue", "a-name-of-thirty-one-characters", "x")
 
 
+class Mute(Model):
+    """Knows who is there, and nothing of turns: it is compared with nothing."""
+
+    def register(self, p: Process, driver: str, tier: int, now: int) -> int:
+        p.agent = True
+        return 0
+
+    def resign(self, p: Process, now: int) -> None:
+        p.agent = False
+
+
+def say_nothing(*_about: Any) -> int:
+    return 0
+
+
+for name in ("plainly", "recall", "recall_over", "answer", "ranked", "is_single", "commit", "tick", "set_exempt"):
+    setattr(Mute, name, say_nothing)
+
+
 class Pair:
     """One GPU with `size` processes at most; names of processes are indices."""
 
-    def __init__(self, size: int, bound: int, wait: bool, limit: int = LIMIT, yields: bool = False) -> None:
-        self.model, self.now, self.size = Model(bound, wait, limit, yields), 0, size
+    def __init__(
+        self, size: int, bound: int, wait: bool, limit: int = LIMIT, yields: bool = False, turns: bool = False
+    ) -> None:
+        """``turns``: best-effort processes take turns, of which the model knows nothing."""
+        self.model, self.now, self.size = (Mute if turns else Model)(bound, wait, limit, yields), 0, size
         self.said: list[tuple[object, ...]] = []
         self.late: frozenset[int] = frozenset()  # processes that were late when they left
         self.unsafe: list[int] = []  # processes that were in the way of an owner, or called late too early
@@ -37,7 +59,7 @@ class Pair:
         ]
         self.ops.order, self.ops.late, self.ops.finished, self.ops.retry = self.keep
         lib.gpurt_agents_init(self.raw, self.ops, ffi.NULL, bound, wait)
-        self.raw.limit, self.raw.yields = limit, yields
+        self.raw.limit, self.raw.yields, self.raw.turns = limit, yields, turns
         self.groups = [lib.gpurt_agents_group(self.raw) for _ in range(2)]
 
     # What the core says
@@ -126,16 +148,16 @@ class Pair:
         if not over:
             lib.gpurt_agents_recall(self.raw, self.now)
             self.model.recall(self.now)
-        elif self.model.recalls:
+        elif self.raw.recalls:
             lib.gpurt_agents_recall_over(self.raw, self.now)
             self.model.recall_over(self.now)
 
     def answer(self, name: int, well: bool, behind: int = 0) -> None:
         """The last order's answer, or that of the one so many before; -1: of one that was never given."""
-        p = self.find(name)
-        if not p or not p.agent or p.sequence < behind:
+        p, sequence = self.find(name), self.array[name].sequence
+        if not p or not p.agent or sequence < behind:
             return
-        number, result = p.sequence - behind, 0 if well else -errno.EIO
+        number, result = sequence - behind, 0 if well else -errno.EIO
         self.refusing = not well
         code = lib.gpurt_agents_answer(self.raw, self.array + name, number, result, self.now)
         self.refusing = False
@@ -192,6 +214,9 @@ class Pair:
         """Both have told their host the same, know the same, and nothing is waited for without an end."""
         a, m = self.raw, self.model
         assert self.unsafe == []  # exceptions do not get out of a callback
+        if a.turns:
+            self.said.clear()
+            return
         assert self.said == m.said, (self.said, m.said)
         assert (STEPS[a.step], bool(a.open), bool(a.failed)) == (m.step, m.open, m.failed)
         for p in m.processes:

@@ -714,7 +714,7 @@ class World:
         core, owner = gpu.agents, gpu.runner
         mine = owner and raw in [member.own.raw for member in owner.members]
         beside = core.beside and core.top == raw and not raw.inside
-        assert board.runs == bool(not owner or mine or raw.exempt or beside), (one.peer.pid, self.log)
+        assert board.runs == bool((not owner and not self.waits(gpu, raw)) or mine or raw.exempt or beside), self.log
         assert board.number == raw.sequence == raw.answered, (one.peer.pid, self.log)
         assert not raw.late, (one.peer.pid, self.log)
         assert not raw.doubted, (one.peer.pid, self.log)
@@ -723,6 +723,10 @@ class World:
         if not owner:
             top = LONG if core.top == raw else SHORT
             assert SLICES[raw.slice] == (top if core.top and raw.single else 0), (one.peer.pid, self.log)
+
+    def waits(self, gpu: AgentGpu, raw: Any) -> bool:
+        """It is another one's turn."""
+        return bool(gpu.agents.turning and gpu.agents.turn != raw and not raw.rank and raw.automatic and raw.plain)
 
     def check_best(self, gpu: AgentGpu) -> None:
         """The process that should be able to begin without asking is, once no process owns the GPU."""
@@ -836,7 +840,8 @@ def run(seed: int, steps: int = 500) -> Counter[str]:
     """One world; what has happened there how often."""
     rng = random.Random(seed)
     features = [one for one in FEATURES if rng.random() < 0.4]
-    obedience = Obedience(yields=rng.random() < 0.85, go_on=rng.random() < 0.85)
+    yields = rng.random() < 0.85
+    obedience = Obedience(yields=yields, go_on=rng.random() < 0.85, turns=yields and seed % 2 == 1)
     world = World(rng, rng.choice([1, 1, 2]), obedience, features)
     for _ in range(3):
         world.arrive()

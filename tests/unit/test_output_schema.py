@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = (ROOT / "kmod/uapi/gpurt.h").read_text().split("#define GPURT_STATUS_ATTRIBUTES(A)")[1].split("#define")[0]
 NAMES = re.findall(r"^\tA\((\w+)", TABLE, re.MULTILINE)
 #: Hosts without agents and without units have no value of these; the module has neither.
-USER_SPACE = {"BEGIN", "READY", *NAMES[NAMES.index("UNIT_POLICY") :]}
+USER_SPACE = {"BEGIN", "READY", "AT_ONCE", *NAMES[NAMES.index("UNIT_POLICY") :]}
 
 
 def test_each_status_attribute_is_a_field() -> None:

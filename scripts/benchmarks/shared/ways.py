@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 #: How long a host may take to start, seconds.
 START = 60
 #: Options of `gpurt serve`; none: programs run without gpurt.
-WAYS: dict[str, tuple[str, ...] | None] = {"none": None, "isolated": (), "yield": ("--begin=yield",)}
+WAYS: dict[str, tuple[str, ...] | None] = {
+    "none": None, "isolated": (), "yield": ("--begin=yield",), "turns": ("--begin=turns",)
+}  # fmt: skip
 #: Percentiles that are told.
 SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
