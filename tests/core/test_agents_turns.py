@@ -180,7 +180,7 @@ def walk(world: Turns, choose: random.Random, steps: int) -> None:
 
 
 def test_a_long_way_from_the_start() -> None:
-    for seed in range(tries(60)):
+    for seed in range(tries(120)):
         choose = random.Random(seed)
         walk(Turns(choose.choice([3, 4, 6]), choose.choice([1, 2])), choose, 60)
 

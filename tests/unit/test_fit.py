@@ -530,8 +530,11 @@ def test_an_unknown_switch_of_a_partition_may_be_all_of_its_epsilon() -> None:
 def test_nothing_is_made_up_where_nothing_was_measured() -> None:
     with pytest.raises(DeviceError, match="no runlist update yet"):
         fit.measured(PARSED["segment suspend"], under("segment", latency=[]), None)
+    two = under("segment", count=2, latency=[updates()])
+    assert not fit.measured(PARSED["segment suspend"], two, Fraction(1, 2))[2]  # nobody uses the other
+    used = replace(two, gpus=[replace(one, tsgs=1) for one in two.gpus])
     with pytest.raises(DeviceError, match="GPU 1 of the host has carried out no"):  # a margin is for what was seen
-        fit.measured(PARSED["segment suspend"], under("segment", count=2, latency=[updates()]), Fraction(1, 2))
+        fit.measured(PARSED["segment suspend"], used, Fraction(1, 2))
     with pytest.raises(FileError, match="lacks theta"):
         fit.measured(parse(Path("set.toml"), text("segment", costs="")), under("segment", REAL), None)
 

@@ -71,16 +71,18 @@ def measured(
     are needed then, and as many raises where the host has to raise threads.  Theta is the file's, or that of the
     virtual GPUs if it is larger.
 
-    Raises FileError if the file has no theta, and no virtual GPU says it; DeviceError if a GPU has had no update.
+    Raises FileError if the file has no theta, and no virtual GPU says it; DeviceError if a GPU that is used, or all,
+    had no update.
     """
     if not file.theta_stated and not all(one.emulated for one in host.gpus):
         text = "[platform] lacks theta, what a context switch of the GPU costs: the host measures updates without it"
         raise FileError(f"{filename(file.path)}: {text}")
-    counts = [update_times([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus]
-    if 0 in counts:
-        gpu = host.gpus[counts.index(0)].gpu
+    counts = {gpu.gpu: update_times([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus}
+    used = [gpu.gpu for gpu in host.gpus if gpu.tsgs or counts[gpu.gpu]] or list(counts)
+    least, gpu = min((counts[gpu], gpu) for gpu in used)
+    if not least:
         raise DeviceError(f"GPU {gpu} of the host has carried out no runlist update yet: let the programs run first")
-    least, what = min(counts), "runlist updates"
+    what = "runlist updates"
     if Policy.BOOSTED.word in file.taskset.policies and host.raises and raised_by_host(file.taskset):
         raises = sum(one.count for one in host.latency if one.cause is Cause.RAISE)
         least, what = min((least, what), (raises, "raises of threads"))
@@ -91,8 +93,8 @@ def measured(
     changed, theta = _with_costs(file, int(alpha), max(one.theta_ns for one in host.gpus))
     also = " with the longest raise of a thread after one" * bool(raising)
     text = (
-        f"alpha is {exact_ms(int(alpha))}: {exact_ms(longest)}, the longest of {sum(counts)} runlist updates that the "
-        f"host has seen{also}, and {float(share * 100):g} % more; theta is {exact_ms(theta)}"
+        f"alpha is {exact_ms(int(alpha))}: {exact_ms(longest)}, the longest of {sum(counts.values())} runlist updates "
+        f"that the host has seen{also}, and {float(share * 100):g} % more; theta is {exact_ms(theta)}"
     )
     if least == 0 or (margin is None and least < UPDATES):  # no margin of nothing is anything
         why = f"the host has timed {least} {what}, too few to take the longest for the worst"
