@@ -56,16 +56,16 @@
  * less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in a
  * segment itself, which is less urgent yet.
  *
- * Turns, where the host asks for them too (`turns`): while a process owned the GPU within the last GPURT_AGENT_RECENT_NS,
- * one best-effort process is on at a time.  So whoever is most urgent waits for one of them, not for one slice of each,
- * and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once it has been
- * in no segment for GPURT_AGENT_LAZY_NS, but only to one that is in a segment.  The next one is ordered on when all others
- * that take turns have answered that they are off, or are late, or their users are doubted.  Its time begins then, so
- * nobody else gets the turn before one that does not answer is late.  No update and no begin
- * waits for a turn, and no launch: it is the GPU that executes the work later.  While a process owns the GPU nobody gets
- * a turn.  The first segment after a pause finds all of them on, so it has them taken off at once.  An agent whose
- * library does not begin all segments itself takes no turns, nor does a process with a priority, a group, a
- * budget or an exemption: it is on whenever nobody owns the GPU.
+ * Turns, where the host asks for them too (`turns`): while a process owned the GPU within the last
+ * GPURT_AGENT_RECENT_NS, one best-effort process is on at a time.  So whoever is most urgent waits for one of them, not
+ * for one slice of each, and an update takes one off.  The process that has the turn passes it on after
+ * GPURT_AGENT_TURN_NS, or once it has been in no segment for GPURT_AGENT_LAZY_NS, but only to one that is in a segment.
+ * The next one is ordered on when all others that take turns have answered that they are off, or are late, or their
+ * users are doubted.  Its time begins then, so nobody else gets the turn before one that does not answer is late.
+ * No update, begin or launch waits for a turn: it is the GPU that executes the work later.  While a process owns the
+ * GPU nobody gets a turn.  The first segment after a pause finds all of them on, so it takes them off at once.  An
+ * agent whose library does not begin all segments itself takes no turns, nor does a process with a priority, a group,
+ * a budget or an exemption: it is on whenever nobody owns the GPU.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
@@ -114,7 +114,7 @@ enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
 	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for: it or its user is late */
 	GPURT_AGENT_OWES_START,		/* that it is on: it owns the GPU, or its group does */
-	GPURT_AGENT_OWES_TURN,		/* that it is off, before another process has its turn; no update waits for that */
+	GPURT_AGENT_OWES_TURN,		/* that it is off, before another one's turn; no update waits for that */
 	GPURT_AGENT_OWES_COUNT,
 };
 
@@ -234,7 +234,7 @@ struct gpurt_agents {
 	bool turns;			/* best-effort processes take turns: the host's word */
 	bool turning;			/* they do now */
 	struct gpurt_agent_process *turn;	/* whose it is; NULL: nobody's */
-	u64 turn_until;			/* when it passes the turn on, if another one wants that; U64_MAX: it is not on yet */
+	u64 turn_until;			/* when it passes that on, if another one wants it; U64_MAX: it is not on yet */
 	u64 idle_from;			/* the same, for it is in no segment; U64_MAX: it is in one */
 	u64 recent;			/* until when they take turns */
 	u32 uncut;			/* processes with agents whose slice is not known to be short */
