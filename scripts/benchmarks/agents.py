@@ -53,7 +53,7 @@ class Fakes:
     """The fake driver and libcuda, and what a program needs to use them."""
 
     def __init__(self, folder: Path) -> None:
-        sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "preload", "interface")]
+        sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "core", "preload", "interface")]
         from machines import FakeGpu, build_fakes
 
         build_fakes(folder)
