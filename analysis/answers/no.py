@@ -13,7 +13,7 @@ from analysis.answers import compiled
 from analysis.answers.choose import passing
 from analysis.answers.periods import periods
 from analysis.answers.registry import find_test
-from analysis.answers.sensitivity import Grows, bisected, changed, own_times, slowed
+from analysis.answers.sensitivity import FACTOR_STEPS, Grows, bisected, changed, own_times, slowed
 from analysis.answers.verdict import proved
 from analysis.chains.bounds import bound_of
 from analysis.model import POLICIES, Task, Taskset
@@ -70,7 +70,7 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
             f"gpurt margins: {one.task}'s {one.what.words} alone has to shrink to {one.percent} %, from "
             f"{exact_ms(one.now)} to {exact_ms(one.most)}, for every deadline to hold; it has the others"
         )
-    elif proved(test, slowed(taskset, Fraction(0))):
+    elif proved(test, slowed(taskset, Fraction(1, FACTOR_STEPS))):
         yield "gpurt margins: it says how much of which time has to go"
     elif any(one.factor is not None for one in periods(test, taskset)):
         yield "gpurt margins: it says which period has to be another"

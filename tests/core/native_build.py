@@ -28,7 +28,7 @@ def compile_program(target: Path, sources: list[Path], flags: list[str]) -> Path
     compiler, objects = [*shlex.split(os.environ.get("CC", "cc")), *WARNINGS, *flags], []
     for source in sources:
         alone = source.suffix == ".c" and "-c" not in flags
-        objects.append(target.with_name(f"{target.name}-{source.stem}.o") if alone else source)
+        objects.append(target.with_name(f"{target.name}-{len(objects)}-{source.stem}.o") if alone else source)
         if alone:
             _run([*compiler, "-c", source.name, "-o", objects[-1]], source.parent)
     if "-c" in flags:
