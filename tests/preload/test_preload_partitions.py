@@ -108,14 +108,17 @@ def test_slices_are_planned_for_what_runs_on_a_tegra(
     text = HEAD.replace('chip = "radeon-vii"\n', 'theta = "100us"\n') + TASK.format("program", 0, 9, "x")
     text = text.partition("command")[0].replace('partition = "program"\n', "")
     path.write_text(text.replace("segment", "timesliced", 1))
-    refused = gpurt("plan", "slices", path, "--apply")
-    out, said = refused.communicate()
-    assert (refused.returncode, "the host runs policy segment" in out) == (1, True), (out, said)
-    plane.set_policy("timesliced")
-    done = gpurt("plan", "slices", path, "--apply", "--json")
+    planned = tmp_path / "planned.toml"
+    done = gpurt("plan", "slices", path, "-o", planned, "--json")
     out, said = done.communicate()
     assert (done.returncode, said) == (0, ""), (out, said)
     told = json.loads(out)
-    assert (told["tasks"]["program"]["pids"], told["others"]) == ([program.pid], [])
+    refused = gpurt("apply", planned)
+    out, said = refused.communicate()
+    assert (refused.returncode, "the host runs segment" in out) == (1, True), (out, said)
+    plane.set_policy("timesliced")
+    done = gpurt("apply", planned)
+    out, said = done.communicate()
+    assert done.returncode == 0, (out, said)
     (hints,) = json.loads(gpurt("set", "slice", program.pid, "--json").communicate()[0])["hints"]
     assert hints["slice_ns"] == told["tasks"]["program"]["slice_ns"] == 1_000_000

@@ -44,7 +44,8 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's, or have other "
             "processes, workers, resources or releases"
         )
-    if (costs := recorded.meta.get("costs")) and costs != costs_of(file.taskset):
+    costs = None if file.lacks else recorded.meta.get("costs")  # it states none
+    if costs and costs != costs_of(file.taskset):
         return "it was simulated with other updates, switches, wake-ups, slices or chunks of copies than the file's"
     return ""
 
