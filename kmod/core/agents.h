@@ -56,16 +56,16 @@
  * less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in a
  * segment itself, which is less urgent yet.
  *
- * Turns, where the host asks for them too (`turns`): while a process owned the GPU within the last
- * GPURT_AGENT_RECENT_NS, one best-effort process is on at a time.  So whoever is most urgent waits for one of them, not
- * for one slice of each, and an update takes one off.  The process that has the turn passes it on after
- * GPURT_AGENT_TURN_NS, or once it has been in no segment for GPURT_AGENT_LAZY_NS, but only to one that is in a segment.
- * The next one is ordered on when all others that take turns have answered that they are off, or are late, or their
- * users are doubted.  Its time begins then, so nobody else gets the turn before one that does not answer is late.
- * No update, begin or launch waits for a turn: it is the GPU that executes the work later.  While a process owns the
- * GPU nobody gets a turn.  The first segment after a pause finds all of them on, so it takes them off at once.  An
- * agent whose library does not begin all segments itself takes no turns, nor does a process with a priority, a group,
- * a budget or an exemption: it is on whenever nobody owns the GPU.
+ * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time, while a process owned
+ * the GPU within the last GPURT_AGENT_RECENT_NS.  So whoever is most urgent waits for one of them, not for one slice
+ * of each, and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or
+ * once it has been in no segment for GPURT_AGENT_LAZY_NS.  It passes it only to one that is in a segment.  The next
+ * one is ordered on when all others that take turns have answered that they are off, or are late, or are doubted.
+ * Its time begins then, so nobody else gets the turn before one that does not answer is late.  No update, begin or
+ * launch waits for a turn: it is the GPU that executes the work later.  While a process owns the GPU nobody gets a
+ * turn.  The first segment after a pause finds all of them on, so it takes them off at once.  A process takes no
+ * turns if its library does not begin all its segments, or if it has a priority, a group, a budget or an exemption.
+ * It is on whenever nobody owns the GPU.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
