@@ -57,7 +57,7 @@
  * segment itself, which is less urgent yet.
  *
  * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time, while a process owned
- * the GPU within the last GPURT_AGENT_RECENT_NS.  So whoever is most urgent waits for one of them, not for one slice
+ * the GPU within the last GPURT_AGENT_RECENT_NS.  So the most urgent process waits for one of them, not for a slice
  * of each, and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or
  * once it has been in no segment for GPURT_AGENT_LAZY_NS.  It passes it only to one that is in a segment.  The next
  * one is ordered on when all others that take turns have answered that they are off, or are late, or are doubted.

@@ -122,6 +122,14 @@ def _name(one: GpuStatus) -> str:
     return f"{one.driver} {visible(one.device)}" if one.device else one.driver
 
 
+def _beside(one: GpuStatus) -> str:
+    """Beside how many others the most urgent process begins by yield now, and how many of these are there at once."""
+    now = "no process can do so now" if one.ready is None else f"m = {one.ready}, so many less urgent ones"
+    if one.at_once is not None:
+        now += f"; these take turns beside urgent work, at once there are {one.at_once}"
+    return now
+
+
 def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
     """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
     if not gpus:
@@ -149,10 +157,7 @@ def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
                 barred = f"{one.barred_count} clients are barred from being raised"
                 lines.append(f"GPU {one.gpu}: {barred} (`gpurt status clients`)")
         if one.begin is Begin.YIELD:
-            now = "no process can do so now" if one.ready is None else f"m = {one.ready}, so many less urgent ones"
-            if one.at_once is not None:
-                now += f"; these take turns beside urgent work, at once there are {one.at_once}"
-            lines.append(f"GPU {one.gpu}: begin yield: the most urgent process begins beside others; {now}")
+            lines.append(f"GPU {one.gpu}: begin yield: the most urgent process begins beside others; {_beside(one)}")
         if one.partition_of is not None:
             lines.append(f"GPU {one.gpu}: {_partition(one)}")
         if one.unit_policy:

@@ -187,7 +187,7 @@ def test_a_long_way_from_the_start() -> None:
 
 @pytest.mark.parametrize("rule", ["off", "time"])
 def test_without_its_rules_it_is_wrong(rule: str) -> None:
-    """An agent takes its process off before it answers; a turn ends, whoever is never idle."""
+    """An agent takes its process off before it answers; a turn ends, also of a process that is never idle."""
 
     def all_of_them() -> None:
         for seed in range(200):
