@@ -27,10 +27,8 @@ from gpurt.text import filename, visible
 from gpurt.types import Document
 
 FORMAT = "gpurt-trace"
-#: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters,
-#: 3 no kinds START and LATE, 4 none of STUCK and MEMBER_DIED.
-TRACE_VERSION = 5
-READABLE = (1, 2, 3, 4, 5)
+#: The version that is written, and the only one that is read: earlier ones lack facts that a verdict rests on.
+TRACE_VERSION = 6
 #: Track groups of the file (Chrome's process ids).
 CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 #: The word for one member of a track group.
@@ -392,9 +390,9 @@ def parse_trace(path: Path | str, raw: bytes) -> Trace:
     other = document.get("otherData") if isinstance(document, dict) else None
     if not isinstance(other, dict) or other.get("format") != FORMAT:
         raise FileError(f"{filename(path)}: is not a trace of gpurt; {WRITERS}")
-    if other.get("version") not in READABLE:
-        theirs = f"is of format version {other.get('version')}"
-        raise FileError(f"{filename(path)}: {theirs}, this gpurt reads {TRACE_VERSION}")
+    if other.get("version") != TRACE_VERSION:
+        theirs = f"is of format version {visible(other.get('version'))[:20]}"
+        raise FileError(f"{filename(path)}: {theirs}, and this gpurt reads {TRACE_VERSION}; record it again")
     own = ("format", "version", "tasks", "until", PARTIAL)
     meta = {key: str(value) for key, value in other.items() if key not in own}
     try:
