@@ -39,8 +39,8 @@ Time is counted in the largest unit that divides every time of the file, so that
 schedules of larger files: gpurt simulate.  Random files: scripts/attack of a checkout.
 
 \b
-Exit codes: 0 every schedule meets all deadlines; 1 one does not, there is no real-time task, or --test is about another
-system than the file; 2 wrong usage, or too many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a
+Exit codes: 0 every schedule meets all deadlines; 1 one does not, there is no real-time task, --test is about another
+system than the file, or critical sections may be where they were not looked at; 2 wrong usage, or too many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a
 bug."""
 )
 @FILE
@@ -56,7 +56,7 @@ def attack_command(file: Path, name: str | None, states: int, as_json: bool) -> 
     test = _test(taskset, name)
     result = test.run(taskset)
     how = unlike_the_file(test, taskset)
-    why = another(test, how) if how else ""
+    why = f"nothing of the file is shown: {another(test, how)}" if how else _unseen(test, taskset, result)
     taskset = test.simulated(taskset)
     try:
         found = _explore(test, taskset, states)
@@ -78,6 +78,13 @@ def _test(taskset: Taskset, name: str | None) -> Test:
     return test
 
 
+def _unseen(test: Test, taskset: Taskset, result: Result) -> str:
+    """Which schedules no exploration has, if not all of them are proved to meet the deadlines; else empty."""
+    if not taskset.resources or result.schedulable:
+        return ""
+    return f"critical sections may be elsewhere in CPU segments, too, and {test.name} has no bounds for that"
+
+
 def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
     """One exploration for each system that the test is about."""
     own = prioritised(test, taskset)
@@ -87,7 +94,7 @@ def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
 def _show(
     file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], why: str, as_json: bool
 ) -> int:  # fmt: skip
-    """Prints them; the exit code.  ``why``: why these are not schedules of the file."""
+    """Prints them; the exit code.  ``why``: why these are not all schedules of the file."""
     rows: list[tuple[str, ...]] = []
     data: Document = {}
     broken = False
@@ -101,20 +108,19 @@ def _show(
         rows.append((task.name, ms(worst), bound(wcrt), ratio, ms(task.deadline), "EXCEEDED" if over else ""))
         data[task.name] = {"exact_ns": worst, "wcrt_ns": wcrt, "deadline_ns": task.deadline, "broken": over}
     states = sum(one.states for one in found)
+    places = f" with all critical sections at the {', or all at the '.join(PLACES)} of CPU segments"
     lines = [
         render.table(("task", "exact ms", "WCRT ms", "ratio", "deadline ms", ""), rows),
-        f"every schedule under {test.policy}, as {test.name} is about: {states} states, times in units of "
-        f"{found[0].unit} ns",
+        f"every schedule under {test.policy}{places * bool(taskset.resources)}, as {test.name} is about: {states} "
+        f"states, times in units of {found[0].unit} ns",
     ]
-    if taskset.resources:
-        lines.append(f"critical sections are all at the {', all at the '.join(PLACES)} of CPU segments, nowhere else")
     chains = _chains(taskset, result, found)
     if chains:
         lines.append(chains_text(chains).rstrip("\n"))
     if late:
         lines.append(f"{late} misses its deadline; schedules are not followed further, so that others may take longer")
     if why:
-        lines.append(f"nothing of the file is shown: {why}")
+        lines.append(why)
     document = {
         "file": file, "why": why or None, "test": test.name, "policy": test.policy, "unit_ns": found[0].unit,
         "states": states, "steps": sum(one.steps for one in found), "late": late, "tasks": data,

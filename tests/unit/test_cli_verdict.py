@@ -655,6 +655,18 @@ def test_schedules_of_another_system_show_nothing_of_the_file(gpurt: Gpurt, writ
         assert ("nothing of the file is shown: boosted-suspend" in out) == (code == 1)
 
 
+def test_schedules_with_critical_sections_elsewhere_are_not_said_to_be_seen(gpurt: Gpurt, write: Write) -> None:
+    """A bound covers them, if there is one."""
+    tiny = ('[platform]\ncpus = 1\nepsilon = "1ms"\npolicy = "{}"\n[[resource]]\nname = "r"\nprotocol = "ceiling"\n'
+            'sections = [{{ task = "a", time = "1ms" }}, {{ task = "b", time = "1ms" }}]\n')
+    for name, priority in (("a", 2), ("b", 1)):
+        tiny += f'[[task]]\nname = "{name}"\ncpu = 0\npriority = {priority}\nperiod = "8ms"\n' \
+                'waiting = "suspend"\nsegments = [{{ cpu = "2ms" }}]\n'  # fmt: skip
+    for policy, code in (("boosted", 0), ("segment", 1)):
+        found, out, _ = gpurt("attack", write(tiny.format(policy)))
+        assert (found, "elsewhere in CPU segments" in out, "with all critical sections at" in out) == (code, code, True)
+
+
 def test_no_schedule_is_looked_at_whose_switches_cost_nobody_knows_what(gpurt: Gpurt, write: Write) -> None:
     """As free ones a takes 9 ms, and as all of epsilon 11."""
     task = 'period = "40ms"\nwaiting = "suspend"\nsegments = [{ misc = "1ms", gpu = "4ms" }]\n'
