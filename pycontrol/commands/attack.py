@@ -40,8 +40,8 @@ schedules of larger files: gpurt simulate.  Random files: scripts/attack of a ch
 
 \b
 Exit codes: 0 every schedule meets all deadlines; 1 one does not, there is no real-time task, --test is about another
-system than the file, or critical sections may be where they were not looked at; 2 wrong usage, or too many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a
-bug."""
+system than the file, or critical sections may be where they were not looked at; 2 wrong usage, or too many states;
+3 the file is wrong; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
 @click.option("--test", "name", type=TestName(), metavar="NAME",
