@@ -29,6 +29,9 @@ from pycontrol.observe.report.assumptions import Evidence, Support, judged_assum
 
 ROOT = Path(__file__).resolve().parents[2]
 PARSED = {name: parse(Path("set.toml"), file.text) for name, file in FILES.items()}
+#: The clients of the files' two tasks, which have begun and ended many segments.
+THERE: dict[str, Any] = {"names": {4711: ("camera",), 4712: ("lidar",)}, "clients": [
+    replace(CLIENT, segments=5000), replace(CLIENT, segments=5000, pid=4712, client=8, priority=10, own_priority=10)]}
 PAIRS = [(host, file) for host in HOSTS for file in FILES]
 
 
@@ -483,12 +486,25 @@ def test_alpha_from_few_updates_needs_a_margin_that_somebody_answers_for(
     count: int, margin: str | None, few: bool
 ) -> None:
     share = Fraction(margin) if margin else None
-    host = under("segment", latency=[updates(500 * US, count)])
+    host = under("segment", latency=[updates(500 * US, count)], **THERE)
     changed, said, found = fit.measured(PARSED["no epsilon"], host, share)
     assert changed.taskset.platform.alpha == (550 if margin else 600) * US
     assert [one.code.value for one in found] == ["few-updates"] * few
     assert f"the longest of {count} runlist updates" in said
     assert codes(changed, host) == {}
+
+
+def test_updates_of_the_hosts_past_are_not_the_files() -> None:
+    """5000 were before its programs had begun, or while one of them was not there; a margin is answered for."""
+    file, host = PARSED["segment suspend"], under("segment", **THERE)
+    assert fit.measured(file, host, None)[2] == []
+    new = [replace(one, segments=400) for one in host.clients]
+    for changed, said in ((replace(host, clients=new[:1]), "timed 0 runlist updates beside lidar, which is no client"),
+                          (replace(host, clients=[]), "timed 0 runlist updates beside camera"),
+                          (replace(host, clients=[new[0], replace(new[1], segments=99)]), "timed 998 runlist")):
+        (few,) = fit.measured(file, changed, None)[2]
+        assert said in few.text
+        assert not fit.measured(file, changed, Fraction(1, 2))[2]
 
 
 def test_alpha_has_the_raise_of_threads_after_an_update() -> None:
@@ -509,7 +525,7 @@ def test_an_alpha_without_the_raise_of_a_thread_that_the_host_has_to_raise_is_no
     file, one = PARSED["boosted owner"], replace(updates(90 * US, 3), cause=Cause.RAISE)
     (none,) = fit.measured(file, under("boosted", latency=[updates()]), Fraction(1, 2))[2]
     assert none.text == "the host has timed 0 raises of threads, too few to take the longest for the worst"
-    host = under("boosted", latency=[updates(), one])
+    host = under("boosted", latency=[updates(), one], **THERE)
     assert [one.text for one in fit.measured(file, host, None)[2]] == [
         "the host has timed 3 raises of threads, too few to take the longest for the worst"
     ]

@@ -7,6 +7,7 @@ nothing is proved of this host: no command answers yes beside one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -31,6 +32,7 @@ from pycontrol.observe.fit.policy import (
     partitions,
     policies,
     raised_by_host,
+    users,
 )
 from pycontrol.observe.fit.trace import of_trace, saved
 
@@ -68,8 +70,8 @@ def measured(
     """The file with the alpha that the host has measured, how it was found, and why it is not to be trusted.
 
     ``margin``: the share of the longest update that the user adds; None: MARGIN, and UPDATES of each GPU
-    are needed then, and as many raises where the host has to raise threads.  Theta is the file's, or that of the
-    virtual GPUs if it is larger.
+    are needed then, by programs of the file, and as many raises where the host has to raise threads.  Theta is the
+    file's, or that of the virtual GPUs if it is larger.
 
     Raises FileError if the file has no theta, and no virtual GPU says it; DeviceError if a GPU that is used, or all,
     had no update.
@@ -83,6 +85,8 @@ def measured(
     if not least:
         raise DeviceError(f"GPU {gpu} of the host has carried out no runlist update yet: let the programs run first")
     what = "runlist updates"
+    if margin is None:
+        least, what = _own_updates(file, host, counts)
     if Policy.BOOSTED.word in file.taskset.policies and host.raises and raised_by_host(file.taskset):
         raises = sum(one.count for one in host.latency if one.cause is Cause.RAISE)
         least, what = min((least, what), (raises, "raises of threads"))
@@ -102,6 +106,21 @@ def measured(
         cure += ", or state a margin that you answer for: --margin" * bool(least)
         return changed, text, [Objection(Code.FEW_UPDATES, why, cure)]
     return changed, text, []
+
+
+def _own_updates(file: TasksetFile, host: Host, counts: Mapping[int, int]) -> tuple[int, str]:
+    """How many updates the file's programs that run now can have caused, on the GPU where least, and the word for them.
+
+    Updates by other programs, or beside fewer, may be cheaper.  ``counts``: of all updates, by GPU.
+    """
+    clients = [one for one in host.clients if host.names.get(one.pid)]
+    there = {name for one in clients for name in host.names[one.pid]}
+    needed = [task.name for task in users(file.taskset) if file.taskset.beside(task)[0].name not in there]
+    if needed:
+        return 0, f"runlist updates beside {needed[0]}, which is no client now"
+    least = min((min(counts[gpu], sum(2 * one.segments for one in clients if one.gpu == gpu))
+                 for gpu in {one.gpu for one in clients}), default=0)  # fmt: skip
+    return least, "runlist updates by programs that run"
 
 
 def _with_costs(file: TasksetFile, alpha: int, theta: int) -> tuple[TasksetFile, int]:
