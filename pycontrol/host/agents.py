@@ -308,7 +308,6 @@ class AgentGpu(Gpu):
         process: Process = client.own
         if process.agent is client:
             process.agent = process.waiter = process.told = None
-            client.awaited = False
             lib.gpurt_agents_resign(self.agents, process.raw, self.clock())
             self._reconsider()
 
@@ -364,7 +363,6 @@ class AgentGpu(Gpu):
                 lib.gpurt_agents_channels(self.agents, process.raw, told[0], knows_many * len(channels))
             single, automatic = bool(flags & lib.GPURT_AGENT_SINGLE), bool(flags & lib.GPURT_AGENT_AUTOMATIC)
             lib.gpurt_agents_single(self.agents, process.raw, single, automatic, now)
-            client.awaited = True
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0
 

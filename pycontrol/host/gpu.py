@@ -56,7 +56,6 @@ class GpuClient:
     marks: int = 0  # core/marks.c
     account: Account = field(default_factory=Account)  # of its user
     hint: int = 0  # the priority that its last outermost begin asked for
-    awaited: bool = False  # it is an agent, for whose answers updates wait
     group: Seat | None = None  # of whose group it is a member
     alone: bool = True  # its segment began without GPURT_BEGIN_YIELD
     seen: int = 0  # the highest level that it has begun with

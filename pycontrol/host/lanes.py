@@ -4,8 +4,8 @@
 Each lane has the connections of one level and one user in an epoll of its own, and one epoll has all lanes.  So a turn
 costs the same however many connections have sent something.  Within a lane the kernel hands connections out in turn.
 
-Lanes of agents are in turn with the most urgent ones, because an update may wait for an agent's answer.  An agent that
-sends more than answers delays others by a packet each.
+Lanes of agents are in turn with the most urgent ones, because an update may wait for an agent's answer.  A connection
+is in such a lane for a few packets after each order, so that an agent which sends more than answers delays nobody.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Lanes:
         if not found:
             found = self._by_key[level, user] = Lane(level, user)
             self._by_fd[found.epoll.fileno()] = found
-            self._register(found.epoll.fileno(), ordinary=not found.urgent)
+            self._register(found.epoll.fileno(), ordinary=not found.level)
         return found
 
     def join(self, lane: Lane, descriptors: Iterable[tuple[int, int]]) -> None:

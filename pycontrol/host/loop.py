@@ -410,7 +410,7 @@ class Host:
         found = [(connection.sock.fileno(), wanted)]
         return [*found, (connection.pidfd, select.EPOLLIN)] if connection.pidfd >= 0 else found
 
-    def _settle_lane(self, connection: Connection) -> None:
+    def settle_lane(self, connection: Connection) -> None:
         """Puts the connection into the lane that it belongs to by now, or later if there is no descriptor for that."""
         level, old = connection.urgency(), connection.lane
         if level == old.level:
@@ -533,9 +533,10 @@ class Host:
         if not data:
             self.drop(connection)
             return
+        connection.ahead = max(0, connection.ahead - 1)
         self._packet(connection, data, sender)
         if not connection.closed:
-            self._settle_lane(connection)
+            self.settle_lane(connection)
 
     def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
         """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """How much of the time the user-space host works for those that are not urgent.
 
-Linux stops all SCHED_FIFO threads of a CPU for 50 ms of each second in which they took 950 ms of it
-(sched_rt_runtime_us).  Without a pace any user who keeps the host busy could make an urgent client wait for that long.
+An urgent client that shares a CPU with the host has none of it while the host works for others, so that pieces of work
+are short.  And Linux stops all SCHED_FIFO threads of a CPU for 50 ms of each second in which they took 950 ms of it
+(sched_rt_runtime_us), which any user who keeps the host busy could have happen without a pace.  The rest is longer than
+a client polls for its answer, which is SCHED_FIFO time of that CPU, too.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import os
 
 #: The host rests after WORK ns of work within WINDOW ns, and from then on in the same proportion.
-WORK, WINDOW = 8_000_000, 10_000_000
+WORK, WINDOW = 500_000, 1_000_000
 
 
 def is_real_time() -> bool:

@@ -21,7 +21,7 @@ from worlds import World
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Packet
 from pycontrol.host import feed, loop
-from pycontrol.host.connection import Timer
+from pycontrol.host.connection import ANSWER_PACKETS, Timer
 from pycontrol.host.gpu import MAX_DECISIONS_A_TURN
 from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
@@ -430,16 +430,44 @@ def test_a_host_that_rests_works_for_urgent_connections_only(world: World) -> No
     fresh.close()
 
 
+def test_an_agent_with_an_order_is_read_while_the_host_rests_and_one_that_sends_more_is_not(tmp_path: Path) -> None:
+    """An urgent client's update may wait for the answer, and an agent is any user's."""
+    world = World(tmp_path / "host.sock", UserLimits(), by_agents=True)
+    agent, other = world.client(), world.client()
+    assert world.ask(agent, lib.GPURT_IOC_AGENT, tsgs=1, driver=b"d", tier=lib.GPURT_TIER_UNPATCHED) == 0
+    world.host._pace = Tired()
+    assert world.ask(other, QUERY) == 0  # the last one for now
+    query, several = other.start(QUERY), [agent.start(QUERY) for _ in range(2 * ANSWER_PACKETS)]
+    world.settle()
+    assert not query.done()
+    assert [one.done() for one in several] == [at < ANSWER_PACKETS for at in range(len(several))]
+    world.close()
+
+
+def test_a_client_with_a_priority_is_read_first_also_after_an_order(tmp_path: Path) -> None:
+    world = World(tmp_path / "host.sock", UserLimits(), by_agents=True)
+    urgent, other = world.client(), world.client()
+    assert world.ask(urgent, lib.GPURT_IOC_AGENT, tsgs=1, driver=b"d", tier=lib.GPURT_TIER_UNPATCHED) == 0
+    (client,) = world.host.gpus[0].clients.values()
+    client.core.set = 90  # as GPURT_CMD_SET_PRIORITY has it
+    for _ in range(ANSWER_PACKETS):
+        assert world.ask(urgent, QUERY) == 0
+    world.host._pace = Tired()
+    assert world.ask(other, QUERY) == 0
+    assert world.ask(urgent, QUERY) == 0
+    world.close()
+
+
 def test_how_much_is_worked_before_a_rest() -> None:
-    """Four fifths of the time, in pieces of 10 ms; what took longer is followed by a longer rest."""
+    """Half of the time, in pieces of 0.5 ms; what took longer is followed by a longer rest."""
     pace, now, worked = Pace(), 10**12, 0
-    for _ in range(7):
-        now, worked = now + MS, worked + MS
+    for _ in range(4):
+        now, worked = now + MS // 10, worked + MS // 10
         assert pace.rests(now, worked) == 0
-    assert pace.rests(now + MS, worked + MS) == 0  # the first millisecond was before the window
-    now, worked = now + 2 * MS, worked + 2 * MS
-    assert pace.rests(now, worked) == now + 2 * MS
+    assert pace.rests(now + MS // 10, worked + MS // 10) == 0  # the first tenth was before the window
+    now, worked = now + MS // 5, worked + MS // 5
+    assert pace.rests(now, worked) == now + MS // 2
     for _ in range(100):  # one that has idle time in between never rests
-        now, worked = now + 20 * MS, worked + 7 * MS
+        now, worked = now + 2 * MS, worked + MS // 2 - 1
         assert pace.rests(now, worked) == 0
-    assert pace.rests(now + 9 * MS, worked + 40 * MS) == now + 19 * MS
+    assert pace.rests(now + MS * 9 // 10, worked + 4 * MS) == now + MS * 49 // 10

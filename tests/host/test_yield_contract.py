@@ -141,6 +141,9 @@ class Connection:
     def thread(self) -> Thread:
         return self.process.thread
 
+    def note_order(self, new: bool) -> None:
+        """Each packet is read when the test says so."""
+
     def scheduling(self, thread: Thread) -> Scheduling:
         return thread.own()
 

@@ -11,6 +11,7 @@ from links import SocketClient
 
 from gpurt._gpurt import lib
 from gpurt.enums import Packet, Policy
+from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.commands import Commands
 from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
@@ -34,10 +35,11 @@ def go_on(commands: Commands) -> None:
 
 
 class World:
-    """A host with virtual GPUs, whose loop turns when it is told to."""
+    """A host with virtual GPUs or, `by_agents`, with those of agents, whose loop turns when it is told to."""
 
     def __init__(
-        self, path: Path, limits: UserLimits, gpus: int = 1, alpha: int = 0, space: Space | None = None
+        self, path: Path, limits: UserLimits, gpus: int = 1, alpha: int = 0, space: Space | None = None,
+        by_agents: bool = False,
     ) -> None:  # fmt: skip
         self.path = path
         self.endpoint = Endpoint(path, Access())
@@ -45,6 +47,8 @@ class World:
 
         def make(tell: Tell) -> list[Gpu]:
             policy, shape = int(Policy.SEGMENT), Shape(alpha=alpha)
+            if by_agents:
+                return [AgentGpu(index, Obedience(), policy, tell, time.monotonic_ns) for index in range(gpus)]
             return [VirtualGpu(index, shape, policy, tell, time.monotonic_ns) for index in range(gpus)]
 
         self.host = Host(self.endpoint.listener, make, Keeper(), space, limits)
