@@ -84,7 +84,7 @@ class Event:
     it.  MEMBER_DIED: its process died, and others of its group, or under the
     same budget, are in segments.  ``executed``: of COMPLETE, how long the job executed on CPUs by
     its own account, ns.  ``group``: the group of which the event's client is a member; ``user``: the number of the user
-    to whom that group belongs.
+    to whom that group belongs.  ``priority``: of BEGIN, the GPU priority of the event's client.
 
     ``task`` is empty if an event concerns all tasks or none.
     """
@@ -100,6 +100,7 @@ class Event:
     executed: int | None = None
     group: str | None = None
     user: str | None = None
+    priority: int | None = None
 
     @property
     def process(self) -> str:
@@ -346,7 +347,7 @@ def _entries(trace: Trace) -> Iterator[Document]:
 def to_chrome(event: Event, by: str | None) -> Document:
     """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
     args: Document = {"ns": event.time, "kind": event.kind.value}
-    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed", "group", "user"):
+    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed", "group", "user", "priority"):
         value = getattr(event, name)
         if value not in (None, ""):
             args[name] = value
@@ -470,7 +471,7 @@ def _from_chrome(entries: Iterable[Document]) -> Iterator[Event]:
         time, kind = args.pop("ns"), Kind(args.pop("kind"))
         if type(time) is not int:
             raise TypeError(f"time {time!r:.40}")
-        for name in ("job", "duration", "cpu", "gpu", "executed"):
+        for name in ("job", "duration", "cpu", "gpu", "executed", "priority"):
             value = args.get(name)
             if value is not None and (type(value) is not int or value < 0):
                 raise TypeError(f"{name} {value!r:.40}")

@@ -58,8 +58,9 @@ def to_events(record: EventRecord, task: str) -> Iterator[Event]:
         detail = record.detail or None
         if kind is Kind.LOST:
             detail = f"{record.lost or 'an unknown number of'} events lost"
+        priority = record.priority if kind is Kind.BEGIN and record.client else None
         yield Event(time, kind, task, gpu=record.gpu, detail=detail, group=record.group or None,
-                    user=record.user or None)  # fmt: skip
+                    user=record.user or None, priority=priority)  # fmt: skip
 
 
 class Names:

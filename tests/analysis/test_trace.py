@@ -27,6 +27,7 @@ EVENTS = st.builds(
     gpu=st.none() | st.integers(0, 3),
     detail=st.none() | st.text(min_size=1, max_size=5),
     executed=st.none() | NUMBERS,
+    priority=st.none() | st.integers(0, 99),
 )
 
 

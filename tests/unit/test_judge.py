@@ -15,12 +15,12 @@ from analysis.answers.registry import find_test
 from analysis.model import Chain, Waiting
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile
-from analysis.traces.trace import Event, Kind, Trace
+from analysis.traces.trace import Event, Kind, Trace, load_trace
 from gpurt.enums import EventKind
 from pycontrol.link.control import EventRecord
 from pycontrol.link.events import to_events
 from pycontrol.observe.judge import subject
-from pycontrol.observe.judge.check import judged, notes
+from pycontrol.observe.judge.check import judged, notes, why_no
 from pycontrol.observe.judge.due import MIN_ENTRIES_SWEPT
 from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.judge.judge import JUMP, Judge
@@ -94,6 +94,26 @@ def test_what_the_file_describes_is_no_finding(file: TasksetFile) -> None:
     assert found(judge, events) == []
     seen = judge.tally("fast")
     assert (seen.jobs, seen.mort, seen.misses, seen.segments, seen.longest) == (2, 8 * MS, 0, 1, 2500 * 1000)
+
+
+def test_a_program_that_ends_in_the_middle_of_a_recording_is_missed(file: TasksetFile) -> None:
+    """Jobs of slow go on, which fast would have delayed."""
+    for gone, missed in ((19, True), (91, False)):
+        events = [*job("fast", 0, 0, 8000), Event(gone * MS, Kind.GONE, "fast", gpu=0), *job("slow", 0, 0, 40_000),
+                  *job("slow", 1, 100_000, 140_000)]  # fmt: skip
+        trace = Trace(META, tuple(sorted(events, key=lambda event: event.time)), {}, 150 * MS)
+        assert ("jobs of fast are missing" in why_no(judged(trace, file))) == missed
+
+
+def test_each_segment_of_a_recording_is_held_against_its_own_priority(file: TasksetFile, tmp_path: Path) -> None:
+    """The highest one of the trace was right."""
+    first = EventRecord(EventKind.BEGIN, 10**12, 0, 3, 77, "fast", 20, None, 0, 0)
+    later = replace(first, priority=5, time_ns=10**12 + 9 * MS)
+    ended = replace(first, kind=EventKind.END, time_ns=10**12 + MS)
+    assemble_events([first, ended, later], META).save(tmp_path / "run.json")
+    findings = judged(load_trace(tmp_path / "run.json"), file).findings
+    said = "fast: its segment has GPU priority 5, the file says 20"
+    assert [one.line() for one in findings if one.what is What.PRIORITY] == [said]
 
 
 def timed(judge: Judge, count: int, executed: int) -> list[str]:

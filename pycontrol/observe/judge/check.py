@@ -159,7 +159,10 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     known = meant(trace, file)
     priorities = {name: about.priority for name, about in trace.tasks.items()
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
-    findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
+    findings = []
+    for event in trace.events:
+        level = priorities.get(event.task)  # the highest of the trace, where the event does not say its own
+        findings += judge.feed(event, level if level is None or event.priority is None else event.priority)
     findings += judge.advance(trace.end)
     return Judged(task_lines(judge, _ended(trace, file)), findings, judge.chains)
 
@@ -185,9 +188,18 @@ def _told(trace: Trace) -> dict[str, int]:
 
 
 def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
-    """For each task with a program that ended before the run did: when its first one ended, ns."""
+    """For each task with a program that ended before the run did: when its first one ended, ns.
+
+    A recording does not say when it was over: there, jobs of a task are missing that others had no delay by.
+    """
     found: dict[str, int] = {}
-    for name, task in meant(trace, file).items():
+    known, until = meant(trace, file), _last_release(trace) or 0
+    periods = {task.name: task.period for task in file.taskset}
+    latest = {known[event.task]: event for event in trace.events if event.task in known}
+    for task, event in latest.items():
+        if event.kind is Kind.GONE and event.time + periods[task] < until:
+            found[task] = event.time
+    for name, task in known.items():
         ended = trace.tasks.get(name, About()).ended
         if ended is not None:
             found[task] = min(ended, found.get(task, ended))
