@@ -37,6 +37,12 @@ def scheduled_now(pid: int, tid: int) -> Running | None:
         return None
 
 
+def urgent_threads(pid: int) -> list[tuple[int, list[int]]]:
+    """The priority and the CPUs of each real-time thread of a process."""
+    found = (scheduled_now(pid, tid) for tid in procs.threads(pid))
+    return [(one.priority, sorted(one.cpus)) for one in found if one and one.priority]
+
+
 def cpu_objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:
     """What real-time threads of clients have that they should not have."""
     for one in threads:

@@ -70,6 +70,17 @@ def at_priority(priority: int) -> Iterator[None]:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
+@contextmanager
+def on_cpu(cpu: int) -> Iterator[None]:
+    """This thread is kept to that CPU until the context is left."""
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
+
+
 def alive(pid: int) -> bool:
     """Whether the process runs.  A zombie does not: its parent may be slow to reap it."""
     found = procs.stat(pid)

@@ -31,6 +31,7 @@ from gpurt import Client
 with Client(sys.argv[1]) as client:
     priority = {"plan": 20, "left": 10, "right": 9}[sys.argv[2]]
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    os.sched_setaffinity(0, {0})
     if sys.argv[3:]:
         client.join(sys.argv[3], raise_all=sys.argv[4:] == ["all"])
     client.begin(5)

@@ -22,7 +22,7 @@ import click
 import pytest
 from jsonschema import Draft202012Validator
 from links import MS, PATIENCE
-from processes import StartHost, at_priority, host_at
+from processes import StartHost, at_priority, host_at, on_cpu
 from watched import BOOT, BRIEF, FILE
 
 from analysis.taskset import load
@@ -209,7 +209,7 @@ def test_a_watch_that_had_no_cpu_reads_before_it_judges(
 
     clock = SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + ahead, monotonic=time.monotonic)
     monkeypatch.setattr("pycontrol.observe.watch.watch.time", clock)
-    with connect(str(host)) as control, connect(str(host)) as asks, Client(str(host)) as client:
+    with connect(str(host)) as control, connect(str(host)) as asks, Client(str(host)) as client, on_cpu(0):
         steps = steps_of(client)
         watcher = Watcher(control, asks, Judge(load(file), {}, patience=LATEST))
         batches = watcher.findings(Slow())
@@ -231,6 +231,7 @@ def test_a_watch_that_begins_inside_segments(
     with ExitStack() as stack:
         control, asks = (stack.enter_context(connect(str(host))) for _ in "ab")
         client = stack.enter_context(Client(str(host)))
+        stack.enter_context(on_cpu(0))  # and the threads that it makes
         stop, inside, begun = threading.Event(), threading.Semaphore(0), threading.Event()
         both = threading.Barrier(2, timeout=PATIENCE)
 
@@ -363,13 +364,15 @@ class Failing:
 
     def __init__(self, control: Control) -> None:
         self.control, self.faults, self.refused, self.begin = control, 0, 0, Begin.ISOLATED
+        self.exempt = False
 
     def status(self) -> list[GpuStatus]:
         failed = {"faults": self.faults, "refused": self.refused, "begin": self.begin}
         return [replace(one, **cast("dict[str, Any]", failed)) for one in self.control.status()]
 
     def clients(self) -> list[ClientInfo]:
-        return [replace(one, yields=self.begin is not Begin.YIELD) for one in self.control.clients()]
+        known: dict[str, Any] = {"yields": self.begin is not Begin.YIELD, "exempt": self.exempt}
+        return [replace(one, **known) for one in self.control.clients()]
 
 
 def test_a_client_of_another_cpu_priority_is_found_that_comes_later(host: Path, file: Path) -> None:
@@ -398,13 +401,25 @@ def test_a_client_that_cannot_begin_by_yield_is_found(host: Path, file: Path) ->
         watcher = Watcher(control, cast("Control", failing), Judge(load(file), {}))
         batches = watcher.findings(threading.Event())
         assert next(batches) == []
-        with Client(str(host)) as client, job("camera", 5, client=client), segment(7, client=client):
+        with Client(str(host)) as client, on_cpu(0), job("camera", 5, client=client), segment(7, client=client):
             found = list[str]()
             while not found:
                 found += [one.text for one in (*next(batches), *watcher._look())]
         assert [text.partition(", as the file")[0].partition(") ")[2] for text in found] == ["cannot begin by yield"]
         failing.begin = Begin.ISOLATED
         assert ["segments begin by isolated" in one.text for one in watcher._look()] == [True]
+
+
+def test_a_task_that_is_exempt_later_is_found(host: Path, file: Path) -> None:
+    """From then on its work executes beside that of every other task; no event tells of it."""
+    with connect(str(host)) as control, connect(str(host)) as asks:
+        failing = Failing(asks)
+        watcher = Watcher(control, cast("Control", failing), Judge(load(file), {}))
+        assert next(watcher.findings(threading.Event())) == []
+        with Client(str(host)) as client, job("camera", 5, client=client), segment(7, client=client):
+            failing.exempt = True
+            found = [one for one in watcher._look() if "is exempt" in one.text]
+        assert [one.what for one in found] == [What.UNDECLARED]
 
 
 def test_failed_updates_and_refused_agents_are_found(host: Path, file: Path) -> None:

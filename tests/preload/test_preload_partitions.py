@@ -104,6 +104,7 @@ def test_slices_are_planned_for_what_runs_on_a_tegra(
     """Not while the host takes TSGs off the runlist."""
     program = start(family="nvgpu")
     os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(9))
+    os.sched_setaffinity(program.pid, {0})
     path = tmp_path / "set.toml"
     text = HEAD.replace('chip = "radeon-vii"\n', 'theta = "100us"\n') + TASK.format("program", 0, 9, "x")
     text = text.partition("command")[0].replace('partition = "program"\n', "")

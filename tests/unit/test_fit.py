@@ -233,6 +233,46 @@ def test_the_cpu_priority_is_that_of_a_thread_that_uses_the_gpu(
     assert found == ({"cpu-priority": (Defeats.BOUNDS,)} if objected else {})
 
 
+def test_two_processes_of_one_task_are_one_too_many() -> None:
+    """A program that was started twice; in a trace they may have come one after the other."""
+    for name, best, code in (("segment", 20, True), ("segment", 0, False), ("timesliced", 0, True)):
+        file = parse(Path("set.toml"), text(name, priority=best))
+        mine = replace(CLIENT, priority=best, own_priority=best)
+        two = [mine, replace(mine, pid=12, client=9)]
+        host = under(name, clients=two, names=dict.fromkeys((4711, 12), ("camera",)))
+        assert ("ambiguous" in codes(file, host)) == code
+        assert "ambiguous" not in codes(file, replace(host, ran=Ran()))
+
+
+@pytest.mark.parametrize(
+    ("threads", "strays"),
+    [([], False), ([(20, [0, 1])], True), ([(20, [1])], True), ([(20, [0])], False), ([(7, [0, 1])], False),
+     ([(20, [0, 1]), (20, [0])], False)],
+)  # fmt: skip
+def test_a_thread_at_the_files_priority_that_may_leave_its_cpu(threads: list[Any], strays: bool) -> None:
+    """The file has camera on CPU 0."""
+    file = PARSED["segment suspend"]
+    host = under("segment", clients=[CLIENT], programs={4711: ("camera", "")}, threads={4711: threads})
+    recorded = Trace({"source": "runtime", HOST: fit.saved(joined_looks(host, host))}, ())
+    for known in (host.named(file), fit.of_trace(recorded, file)):
+        assert [one.code.value for one in objections(file, known)] == ["cpu-priority"] * strays
+
+
+def test_a_stranger_whose_budget_is_spent_is_real_time_again() -> None:
+    stranger = replace(CLIENT, pid=12, comm="x", priority=0, demoted=True)
+    assert "stranger" in codes(PARSED["segment suspend"], under("segment", clients=[stranger]))
+
+
+@pytest.mark.parametrize("wrong", [{"exempt": True}, {"demoted": True}, {"priority": 3}, {"own_priority": 3}])
+def test_what_was_wrong_with_a_client_at_any_look_counts(wrong: dict[str, Any]) -> None:
+    file, names = PARSED["segment suspend"], {4711: ("camera",)}
+    before, after = (under("segment", replace(VIRTUAL, ready=ready), clients=[one], names=names)
+                     for ready, one in ((5, replace(CLIENT, **wrong)), (1, CLIENT)))  # fmt: skip
+    both = joined_looks(joined_looks(before, before), after)
+    assert codes(file, both).keys() == codes(file, before).keys() != set()
+    assert (both.gpus[0].ready, len(both.clients)) == (5, 2)
+
+
 @pytest.mark.parametrize(
     ("change", "code"), [({}, ""), ({"priority": 3}, "gpu-priority"), ({"form": Form.FENCE}, "form")]
 )  # fmt: skip

@@ -22,11 +22,19 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """The objections to each client."""
     tasks = {task.name: task for task in file.taskset}
     alone = all(policy.ranked and not policy.locks for policy in file.taskset.rules)
+    first: dict[str, ClientInfo] = {}
     for one in host.clients:
         names = host.names.get(one.pid, ())
         yield from _any(one, [tasks[name] for name in names], alone)
         if len(names) == 1:
-            yield from _of(file, one, tasks[names[0]])
+            task = tasks[names[0]]
+            yield from _of(file, one, task)
+            yield from _strayed(file, host, one, task)
+            other = first.setdefault(task.name, one)
+            # A trace has programs that came one after the other, too; its judge tells of two at once.
+            if other.pid != one.pid and host.ran is None and not (task.best_effort and alone):
+                text = f"{_process(other)} and {_process(one)} both are {task.name}, and bounds are for one process"
+                yield Objection(Code.AMBIGUOUS, text, "end one, or give each a task")
 
 
 def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
@@ -99,7 +107,7 @@ def _any(one: ClientInfo, tasks: Sequence[Task], alone: bool) -> Iterator[Object
     if not tasks and not one.priority and not alone and (one.tsgs or one.segments or one.depth or one.copies):
         text = f"{who} uses the GPU beside real-time tasks and is no task of the file: no bound takes it into account"
         yield Objection(Code.STRANGER, text, cure)
-    elif not tasks and one.priority:
+    elif not tasks and (one.priority or one.demoted):  # which it is until its segment ends
         text = f"{who} is real time and no task of the file: no bound takes it into account"
         yield Objection(Code.STRANGER, text, cure)
     if len(tasks) > 1 and not all(task.best_effort for task in tasks):
@@ -140,6 +148,16 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
         chrt = f"chrt -f -p {task.priority}" if task.priority else "chrt -o -p 0"
         after = f"{chrt} THREAD, of the thread with its GPU work, counts from its next segment"
         yield Objection(Code.CPU_PRIORITY, text, f"gpurt run starts it so; else {after}")
+
+
+def _strayed(file: TasksetFile, host: Host, one: ClientInfo, task: Task) -> Iterator[Objection]:
+    """Threads with the CPU priority of a task, none of which is kept to its CPU: another CPU's bounds lack it."""
+    for other in file.taskset.beside(task):
+        there = [cpus for priority, cpus in host.threads.get(one.pid, ()) if priority == other.priority]
+        if there and [other.cpu] not in there:
+            may = f"{_process(one)} may execute at priority {other.priority} on CPUs {', '.join(map(str, there[0]))}"
+            text = f"{may}, the file has {other.name} on CPU {other.cpu}"
+            yield Objection(Code.CPU_PRIORITY, text, f"gpurt run starts it there; else taskset -cp {other.cpu} THREAD")
 
 
 def _yields(file: TasksetFile, one: ClientInfo, who: str, tasks: Sequence[Task]) -> Iterator[Objection]:

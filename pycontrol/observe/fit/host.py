@@ -18,6 +18,7 @@ from pycontrol.machine import clocks, procs
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.programs import fingerprint, tasks_of
+from pycontrol.observe.host_cpu import urgent_threads
 
 #: Parameters of the modules: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
 THREAD_CPU = Path("/sys/module/gpurt/parameters/thread_cpu")
@@ -49,7 +50,8 @@ class Host:
     ran the tasks, may use SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by
     pid.  ``names``: the tasks that processes may be.  ``homes``: the partitions that processes were started in.
     ``users``: the numbers of processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of
-    the machine, at each look; empty: it was not looked at.
+    the machine, at each look; empty: it was not looked at.  ``threads``: the priority and the CPUs of each real-time
+    thread, by pid.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -70,6 +72,7 @@ class Host:
     ran: Ran | None = None
     known: bool = True
     clocks: Sequence[MachineClocks] = ()
+    threads: Mapping[int, Sequence[tuple[int, Sequence[int]]]] = field(default_factory=dict)
 
     def under(self, policy: str) -> Host:
         """The host with all its GPUs under a policy."""
@@ -117,6 +120,7 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
         programs={pid: (comm, fingerprint(procs.command_line_of(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
+        threads={pid: urgent for pid in pids if (urgent := urgent_threads(pid))},
     )  # fmt: skip
 
 

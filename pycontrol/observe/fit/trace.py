@@ -22,23 +22,32 @@ _Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
 
 
 def joined_looks(before: Host, after: Host) -> Host:
-    """Two looks at a host as one: the clients of both, the later status of each GPU, and what was wrong at either time.
+    """Two looks at a host as one: clients as they were at each, the later status of GPUs, and what was wrong at either.
 
     ``policy`` is one that a GPU had before and no longer has.
     """
-    late = {one.gpu: one.late for one in before.gpus}
+    late = {one.gpu: (one.late, one.ready or 0) for one in before.gpus}
     had = {one.gpu: one.policy.word for one in before.gpus}
     others = [had[one.gpu] for one in after.gpus if had.get(one.gpu, one.policy.word) != one.policy.word]
-    clients = {(one.gpu, one.client): one for one in (*before.clients, *after.clients)}
+    clients = {_judged_of(one): one for one in (*before.clients, *after.clients)}
+    gpus = [(one, *late.get(one.gpu, (0, 0))) for one in after.gpus]
     return replace(
-        after, gpus=[replace(one, late=max(one.late, late.get(one.gpu, 0))) for one in after.gpus],
+        after,
+        gpus=[replace(one, late=max(one.late, was), ready=one.ready if one.ready is None else max(one.ready, ready))
+              for one, was, ready in gpus],
         clients=list(clients.values()), policy=before.policy or next(iter(others), None),
         raises=after.raises if before.raises is None else before.raises,
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
         programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
-        users={**before.users, **after.users},
+        users={**before.users, **after.users}, threads={**before.threads, **after.threads},
         clocks=distinct_looks([*before.clocks, *after.clocks]),
     )  # fmt: skip
+
+
+def _judged_of(one: ClientInfo) -> tuple[object, ...]:
+    """What a client is objected to for: looks that differ in it are kept."""
+    return (one.gpu, one.client, one.priority, one.own_priority, one.form, one.group, one.kept, one.yields, one.exempt,
+            one.demoted, one.barred)  # fmt: skip
 
 
 def saved(host: Host) -> str:
@@ -49,6 +58,7 @@ def saved(host: Host) -> str:
         "thread_stays": host.thread_stays, "sleeps": host.sleeps, "troubles": list(host.troubles),
         "cpus": None if host.cpus is None else sorted(host.cpus), "names": host.names, "homes": host.homes,
         "programs": host.programs, "users": host.users, "had": host.policy,
+        "threads": host.threads,
         "clocks": [asdict(one) for one in host.clocks],
     }  # fmt: skip
     return json.dumps(kept, separators=(",", ":"))
@@ -75,6 +85,7 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
             {int(pid): home for pid, home in kept["homes"].items()},
             {int(pid): user for pid, user in kept["users"].items()}, ran,
             clocks=tuple(map(_clocks, kept["clocks"])),
+            threads={int(pid): [(priority, cpus) for priority, cpus in of] for pid, of in kept["threads"].items()},
         ).named(file)  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         count, simulated = meta.get("gpus", ""), meta.get("clock") == "virtual"

@@ -36,9 +36,7 @@ def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Fi
     ``why``: those of the test that the user named prove nothing of the file.
     """
     kinds = {
-        Code.MEASURED: What.EPSILON, Code.AMBIGUOUS: What.UNDECLARED,
-        Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.GROUP: What.PRIORITY,
-        Code.CPU_PRIORITY: What.PRIORITY,
+        Code.MEASURED: What.EPSILON, Code.GPU_PRIORITY: What.PRIORITY,
         Code.DEMOTED: What.OVERRUN, Code.TIER: What.LATE, Code.DRIVER: What.LATE,
     }  # fmt: skip
     found, now = list[Any](), time.monotonic_ns()

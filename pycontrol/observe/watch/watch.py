@@ -17,12 +17,13 @@ from pycontrol.link.sleep import Sleep
 from pycontrol.machine import procs
 from pycontrol.machine.clocks import look as machine_clocks
 from pycontrol.machine.programs import fingerprint, tasks_of
-from pycontrol.observe.fit.clients import client_objections
+from pycontrol.observe.fit.clients import client_objections, groups
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import failures
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code
 from pycontrol.observe.fit.policy import begins, policies
+from pycontrol.observe.host_cpu import urgent_threads
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import meaning
@@ -42,8 +43,9 @@ LOOK, MOST = NS, 1000
 CHANGING = {
     Code.POLICY: What.POLICY, Code.BEGIN: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED,
     Code.CPU_PRIORITY: What.PRIORITY, Code.FORM: What.POLICY, Code.BARRED: What.POLICY,
+    Code.EXEMPT: What.UNDECLARED, Code.AMBIGUOUS: What.UNDECLARED, Code.GROUP: What.PRIORITY,
 }  # fmt: skip
-LOOKS = (policies, begins, failures, clocks, client_objections)
+LOOKS = (policies, begins, failures, clocks, client_objections, groups)
 
 
 class Watcher:
@@ -169,7 +171,9 @@ class Watcher:
         file = self.judge.file
         clients = self.asks.clients()
         names = {client.pid: (task,) for client in clients if client.pid and (task := self.task_of(client))}
-        host = Host(self.asks.status(), clients, clocks=[machine_clocks()] if file.clocks else (), names=names)
+        host = Host(self.asks.status(), clients, clocks=[machine_clocks()] if file.clocks else (), names=names,
+                    users={pid: procs.user(pid) for pid in names},
+                    threads={pid: urgent_threads(pid) for pid in names})  # fmt: skip
         for one in (q for question in LOOKS for q in question(file, host)):
             if one.code in CHANGING and one.defeats:
                 found += self._once(one, CHANGING[one.code], one.text)
