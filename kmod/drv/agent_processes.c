@@ -25,6 +25,7 @@ struct agent_process *gpurt_agent_process_make(struct pid *tgid)
 	if (!p)
 		return NULL;
 	p->tgid = get_pid(tgid);
+	p->told.set = NO_SET;
 	INIT_LIST_HEAD(&p->ordered);
 	return p;
 }

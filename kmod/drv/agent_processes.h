@@ -18,6 +18,14 @@ struct agent_processes {
 	struct list_head lapsed;	/* of agent_process.ordered, those without clients */
 };
 
+#define NO_SET U64_MAX
+
+/* Channels of a process that another one's agent can switch, in their state number @set. */
+struct agent_channels {
+	u64 set;			/* NO_SET: no agent has told any */
+	struct gpurt_channels list;
+};
+
 /* A process with clients of the GPU, or one that was late when it closed its last: it is not trusted anew. */
 struct agent_process {
 	struct gpurt_agent_process core;
@@ -28,6 +36,8 @@ struct agent_process {
 	struct gpurt_client *agent;	/* the client that is the agent; NULL: none */
 	const void *program;		/* whose the agent is: agent_ctx.program */
 	bool real_time;			/* the thread that waits for the agent's orders is */
+	struct agent_channels told;	/* by its agent */
+	struct agent_channels taken;	/* @told as of its last order that another agent carries out */
 	struct list_head ordered;	/* on a list while the agent is to be woken, or the process has lapsed */
 };
 

@@ -93,6 +93,8 @@ static void on_order(struct gpurt_agents *a, struct gpurt_agent_process *core)
 	struct agent_gpu *dev = container_of(a, struct agent_gpu, agents);
 	struct agent_process *p = process_of(core);
 
+	if (core->taken)
+		p->taken = p->told;
 	if (gpurt_agents_owns(a, core))
 		wake(p);
 	else if (core->on)
@@ -357,6 +359,7 @@ static void resign(struct agent_gpu *dev, struct agent_process *p)
 	gpurt_agents_resign(&dev->agents, &p->core, ktime_get_ns());
 	list_del_init(&p->ordered);
 	p->real_time = false;
+	p->told.set = NO_SET;
 	p->agent = NULL;
 	p->program = NULL;
 }
@@ -470,6 +473,32 @@ static void agents_exempt(void *driver, void *ctx, bool exempt)
 		gpurt_client_retry(c->client);
 }
 
+/* Called with the lock held.  What the agent says about its process's channels, and whether it can switch others'. */
+static void note_channels(struct agent_process *p, struct gpurt_agents *agents, const struct gpurt_agent *a)
+{
+	bool knows = a->flags & GPURT_AGENT_MANY, calls = knows && a->tsgs;
+
+	if (p->core.calls == calls && p->told.set == a->set)
+		return;
+	p->told.set = a->set;
+	p->told.list = a->channels;
+	gpurt_agents_channels(agents, &p->core, calls, knows ? a->channels.count : 0);
+}
+
+/* Called with the lock held.  The order that holds (enum gpurt_order_on). */
+static u32 order_of(const struct gpurt_agent_process *p)
+{
+	u32 on = p->on ? GPURT_ORDER_ON : 0;
+
+	if (p->taken)
+		on |= GPURT_ORDER_TAKEN;
+	if (p->anew)
+		on |= GPURT_ORDER_ANEW;
+	if (p->many == p->sequence)
+		on |= GPURT_ORDER_MANY | (p->puts ? GPURT_ORDER_PUT : 0);
+	return on;
+}
+
 static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 now)
 {
 	struct agent_gpu *dev = driver;
@@ -488,7 +517,8 @@ static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 n
 	if (!err) {
 		p->agent = c->client;
 		p->program = c->program;
-		a->on = p->core.on;
+		note_channels(p, &dev->agents, a);
+		a->on = order_of(&p->core);
 		a->sequence = p->core.sequence;
 	}
 	retry = changed(dev);
@@ -515,6 +545,23 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 	return err;
 }
 
+/* Called with the lock held, by an agent whose order is to switch others.  The core chose as many as fit. */
+static void channels_of_others(struct agent_gpu *dev, const struct gpurt_agent_process *by, struct gpurt_channels *to)
+{
+	struct gpurt_agent_process *p;
+
+	list_for_each_entry(p, &dev->agents.registered, node) {
+		const struct gpurt_channels *from = &process_of(p)->taken.list;
+		u32 count = min_t(u32, from->count, GPURT_MAX_CHANNELS - to->count);
+
+		if (p->taker != by->number || p->taken_in != by->many)
+			continue;
+		memcpy(&to->clients[to->count], from->clients, count * sizeof(from->clients[0]));
+		memcpy(&to->channels[to->count], from->channels, count * sizeof(from->channels[0]));
+		to->count += count;
+	}
+}
+
 /* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is none yet, or it comes again later. */
 static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpurt_order *o)
 {
@@ -525,7 +572,11 @@ static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpu
 	if (p->sequence > o->answered) {
 		list_del_init(&c->process->ordered);	/* it need not be woken */
 		o->sequence = p->sequence;
-		o->on = p->on;
+		o->on = order_of(p);
+		o->set = c->process->taken.set;
+		o->channels.count = 0;
+		if (o->on & GPURT_ORDER_MANY)
+			channels_of_others(dev, p, &o->channels);
 		return 1;
 	}
 	if (p->again != U64_MAX)
