@@ -30,7 +30,7 @@ from analysis.traces.trace import Event, Kind
 from gpurt import Client, job, segment
 from gpurt.enums import Begin, EventKind, Policy
 from pycontrol.commands.watch import Teller
-from pycontrol.link.control import ClientInfo, Control, EventRecord, GpuStatus, connect
+from pycontrol.link.control import ClientInfo, Control, EventRecord, GpuStatus, RuleInfo, connect
 from pycontrol.machine import procs
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import Judge
@@ -369,6 +369,9 @@ class Failing:
     def status(self) -> list[GpuStatus]:
         failed = {"faults": self.faults, "refused": self.refused, "begin": self.begin}
         return [replace(one, **cast("dict[str, Any]", failed)) for one in self.control.status()]
+
+    def rules(self) -> list[RuleInfo]:
+        return self.control.rules()
 
     def clients(self) -> list[ClientInfo]:
         known: dict[str, Any] = {"yields": self.begin is not Begin.YIELD, "exempt": self.exempt}

@@ -263,6 +263,13 @@ def test_a_stranger_whose_budget_is_spent_is_real_time_again() -> None:
     assert "stranger" in codes(PARSED["segment suspend"], under("segment", clients=[stranger]))
 
 
+def test_a_rule_that_exempts_programs_that_come_later_counts() -> None:
+    """`gpurt run` and `apply` look before the file's programs are clients."""
+    file, host = PARSED["segment suspend"], under("segment", exempted=["processes named camera"])
+    back = fit.of_trace(Trace({HOST: fit.saved(joined_looks(host, under("segment")))}, ()), file)
+    assert [list(codes(file, one)) for one in (host, back)] == [["exempt"], ["exempt"]]
+
+
 @pytest.mark.parametrize("wrong", [{"exempt": True}, {"demoted": True}, {"priority": 3}, {"own_priority": 3}])
 def test_what_was_wrong_with_a_client_at_any_look_counts(wrong: dict[str, Any]) -> None:
     file, names = PARSED["segment suspend"], {4711: ("camera",)}

@@ -21,6 +21,7 @@ from pycontrol.link.events import Listener, event_priorities, named_events, stre
 from pycontrol.link.sleep import Sleep
 from pycontrol.machine import placement
 from pycontrol.machine.placement import Placement
+from pycontrol.observe.fit.host import exempted
 from pycontrol.observe.trace import trace as run_trace
 from pycontrol.observe.trace.record import failures_of
 from pycontrol.observe.trace.task_report import TaskReport
@@ -88,7 +89,9 @@ def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tup
     A failure is a reason why the GPUs were not used as the scheduler said.
     """
     try:
-        return [Event(over, Kind.LATE, detail=text) for text in failures_of(before, listener.control.gpus())], False
+        texts = failures_of(before, listener.control.gpus())
+        texts += [f"a rule exempts {one} from being taken off the GPU" for one in exempted(listener.control)]
+        return [Event(over, Kind.LATE, detail=text) for text in texts], False
     except DeviceError as error:
         return [Event(over, Kind.LOST, detail=f"what the host did until the end is not known: {error}")], True
 

@@ -35,6 +35,9 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
             if other.pid != one.pid and host.ran is None and not (task.best_effort and alone):
                 text = f"{_process(other)} and {_process(one)} both are {task.name}, and bounds are for one process"
                 yield Objection(Code.AMBIGUOUS, text, "end one, or give each a task")
+    for who in host.exempted:
+        text = f"a rule exempts {who}: such work executes beside that of every task, which no bound takes into account"
+        yield Objection(Code.EXEMPT, text, "gpurt set rule exempt --off undoes that; gpurt status rules has all")
 
 
 def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:

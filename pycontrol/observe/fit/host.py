@@ -11,6 +11,7 @@ from analysis.model import POLICIES, Waiting
 from analysis.taskset import TasksetFile
 from gpurt.enums import Cap, Policy
 from gpurt.segments import Client
+from gpurt.text import visible
 from pycontrol.link import patched
 from pycontrol.link.control import ClientInfo, Control, GpuStatus, UpdateLatency
 from pycontrol.link.placed import partition_of
@@ -51,7 +52,7 @@ class Host:
     pid.  ``names``: the tasks that processes may be.  ``homes``: the partitions that processes were started in.
     ``users``: the numbers of processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of
     the machine, at each look; empty: it was not looked at.  ``threads``: the priority and the CPUs of each real-time
-    thread, by pid.
+    thread, by pid.  ``exempted``: the processes that rules exempt, in words.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -73,6 +74,7 @@ class Host:
     known: bool = True
     clocks: Sequence[MachineClocks] = ()
     threads: Mapping[int, Sequence[tuple[int, Sequence[int]]]] = field(default_factory=dict)
+    exempted: Sequence[str] = ()
 
     def under(self, policy: str) -> Host:
         """The host with all its GPUs under a policy."""
@@ -120,8 +122,15 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
         programs={pid: (comm, fingerprint(procs.command_line_of(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
-        threads={pid: urgent for pid in pids if (urgent := urgent_threads(pid))},
+        threads={pid: urgent for pid in pids if (urgent := urgent_threads(pid))}, exempted=exempted(control),
     )  # fmt: skip
+
+
+def exempted(control: Control) -> list[str]:
+    """The processes that rules of the host exempt, also those that come later, in words."""
+    return [next((f"{kind} {visible(whose)}" for kind, whose in (
+        ("process", one.pid), ("processes named", one.comm), ("processes of cgroup", one.cgroup)) if whose),
+        "processes that only root is told of") for one in control.rules() if one.exempt]  # fmt: skip
 
 
 def _raises(device: str) -> bool | None:

@@ -40,6 +40,7 @@ def joined_looks(before: Host, after: Host) -> Host:
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
         programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
         users={**before.users, **after.users}, threads={**before.threads, **after.threads},
+        exempted=list(dict.fromkeys([*before.exempted, *after.exempted])),
         clocks=distinct_looks([*before.clocks, *after.clocks]),
     )  # fmt: skip
 
@@ -58,7 +59,7 @@ def saved(host: Host) -> str:
         "thread_stays": host.thread_stays, "sleeps": host.sleeps, "troubles": list(host.troubles),
         "cpus": None if host.cpus is None else sorted(host.cpus), "names": host.names, "homes": host.homes,
         "programs": host.programs, "users": host.users, "had": host.policy,
-        "threads": host.threads,
+        "threads": host.threads, "exempted": host.exempted,
         "clocks": [asdict(one) for one in host.clocks],
     }  # fmt: skip
     return json.dumps(kept, separators=(",", ":"))
@@ -86,6 +87,7 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
             {int(pid): user for pid, user in kept["users"].items()}, ran,
             clocks=tuple(map(_clocks, kept["clocks"])),
             threads={int(pid): [(priority, cpus) for priority, cpus in of] for pid, of in kept["threads"].items()},
+            exempted=[str(one) for one in kept["exempted"]],
         ).named(file)  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         count, simulated = meta.get("gpus", ""), meta.get("clock") == "virtual"

@@ -20,7 +20,7 @@ from pycontrol.machine.programs import fingerprint, tasks_of
 from pycontrol.observe.fit.clients import client_objections, groups
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import failures
-from pycontrol.observe.fit.host import Host
+from pycontrol.observe.fit.host import Host, exempted
 from pycontrol.observe.fit.objection import Code
 from pycontrol.observe.fit.policy import begins, policies
 from pycontrol.observe.host_cpu import urgent_threads
@@ -173,7 +173,7 @@ class Watcher:
         names = {client.pid: (task,) for client in clients if client.pid and (task := self.task_of(client))}
         host = Host(self.asks.status(), clients, clocks=[machine_clocks()] if file.clocks else (), names=names,
                     users={pid: procs.user(pid) for pid in names},
-                    threads={pid: urgent_threads(pid) for pid in names})  # fmt: skip
+                    threads={pid: urgent_threads(pid) for pid in names}, exempted=exempted(self.asks))  # fmt: skip
         for one in (q for question in LOOKS for q in question(file, host)):
             if one.code in CHANGING and one.defeats:
                 found += self._once(one, CHANGING[one.code], one.text)
