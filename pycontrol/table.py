@@ -41,7 +41,7 @@ ENERGY = {
 PLAN = {
     "priorities": CommandEntry("find GPU priorities by Audsley's method", "priorities"),
     "modes": CommandEntry("find the policy and waiting modes with most slack", "modes"),
-    "partitions": CommandEntry("divide the GPU among tasks, or admit one more", "partitions"),
+    "partitions": CommandEntry("divide the GPU among tasks", "partitions"),
     "units": CommandEntry("give each task units of its own", "units"),
     "slices": CommandEntry("plan time slices and interleave levels on a Tegra", "slices"),
     "masks": CommandEntry("plan and check masks of AMD's compute units", parts=MASKS,

@@ -11,14 +11,12 @@ bounds is decided for the whole file in the end (docs/readings/inside-partitions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from analysis.answers import registry
 from analysis.model import GpuSegment, Partition, Segment, Span, Task, Taskset
 from analysis.partition import variants
-from analysis.partition.admit import Admission, Place
-from analysis.partition.admit import admit_task as place_for
 from analysis.partition.merge import Infeasible, Merger, Part
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Item, Workload
@@ -28,6 +26,15 @@ from analysis.rta.system import System
 
 #: The test of a whole file by the name of the test inside its partitions.
 TESTS = {"gcaps-suspend": "partitioned-suspend", "gcaps-busy": "partitioned-busy"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A partition: its name, its size, and the indexes of its tasks, ascending."""
+
+    name: str
+    size: int
+    tasks: tuple[int, ...]
 
 
 class Coupled(Merger):
@@ -103,16 +110,12 @@ def places_of(found: Allocation) -> list[Place]:
     return [Place(f"p{at}", part.size, part.tasks) for at, part in enumerate(found.parts, 1)]
 
 
-def plan_coupled(taskset: Taskset, workload: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
-    """The result of a variant or `best` for the workload, each partition grown until all tasks have bounds.
+def plan_coupled(taskset: Taskset, workload: Workload) -> Allocation | Infeasible:
+    """The best of all variants for the workload, each partition grown until all tasks have bounds.
 
     If units run out first, the allocation is as it was last; ``verdict`` says which task has no bound.
     """
-    merger = Coupled(workload, taskset)
-    if variant == "best":
-        found = variants.best(workload, merger)
-    else:
-        found = variants.run_variant(workload, variant, order or variants.LIST_ORDERS[0], merger)
+    found = variants.best(workload, Coupled(workload, taskset))
     return _grown(found, taskset) if isinstance(found, Allocation) and found.fits else found
 
 
@@ -137,17 +140,3 @@ def _larger(found: Allocation, failed: Sequence[int]) -> Allocation | None:
             grown = replace(part, size=size, utilization=workload.utilization(part.tasks, size))
             return replace(found, parts=(*found.parts[:at], grown, *found.parts[at + 1 :]))
     return None
-
-
-def admit_coupled(
-    taskset: Taskset, workload: Workload, places: Sequence[Place], task: int, move: bool, grow: bool = True
-) -> Admission:  # fmt: skip
-    """A place for ``task`` so that all tasks of the file have bounds, also those without GPU work.
-
-    ``move`` and ``grow``: as analysis.partition.admit has them.
-    """
-    answer = place_for(workload, places, task, move, grow, merger=Coupled(workload, taskset))
-    result = coupled_verdict(taskset, workload, answer.places) if answer.how else None
-    if result is None or result.schedulable:
-        return answer
-    return replace(answer, places=tuple(places), how=None, tried=(*answer.tried, result.why))

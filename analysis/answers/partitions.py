@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Taskset files as workloads: what of a task executes in its partition, and which way of planning is asked for."""
+"""Taskset files as workloads: what of a task executes in its partition, and what an allocation is worth."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from analysis import rta
 from analysis.answers import registry
 from analysis.model import GpuSegment, Kernel, Platform, Task, Taskset, Waiting
 from analysis.model.conflicts import Neighbours
-from analysis.partition import variants
-from analysis.partition.exact import EXACT, exact
 from analysis.partition.merge import Infeasible
-from analysis.partition.variants import LIST_ORDERS, Allocation
+from analysis.partition.variants import Allocation
 from analysis.partition.workload import Item, Workload
 from gpurt.types import Document
 from gpurt.units import exact_ms
 
-BEST = "best"
 #: Tests of tasks that share CPUs (analysis.answers.coupled), and how tasks have to wait.
 COUPLED = {"gcaps-suspend": Waiting.SUSPEND, "gcaps-busy": Waiting.BUSY}
 #: Policies that run one task at a time in a partition, by priority: what `fp` is about.
@@ -121,18 +118,6 @@ def _scales(segment: GpuSegment) -> bool:
     return segment.scaling is not None and not segment.scaling.one_size
 
 
-def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
-    """The result of a variant, `best` or `exact`.  Raises Unplannable for more tasks than `exact` takes."""
-    if variant == BEST:
-        return variants.best(given)
-    if variant != EXACT:
-        return variants.run_variant(given, variant, order or LIST_ORDERS[0])
-    try:
-        return exact(given)
-    except ValueError as error:
-        raise Unplannable(str(error)) from None
-
-
 def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
     """The conditions of an allocation's proof that the file does not state, or states otherwise."""
     if len(members(taskset)) > 1:
@@ -140,8 +125,6 @@ def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
     others = [task.name for task in taskset.real_time if not task.uses_gpu]
     if others and inside not in COUPLED:
         yield f"{', '.join(others)} without GPU work: not part of the answer"
-    if inside in ("edf", "density"):
-        yield "no host runs EDF: this reproduces the paper's figures, and proves nothing of a deployment"
     plain = [task.name for task in members(taskset) if any(not _scales(s) for s in task.gpu_segments)]
     if plain:
         yield (
@@ -175,8 +158,7 @@ def lacking(found: Allocation) -> str:
     """By how much an allocation does not fit; empty if it does."""
     there, most = found.workload.units, found.workload.most
     if found.units > there:
-        bound = "at least " if found.variant == EXACT else ""
-        return f"{bound}{found.units} units are needed, {found.units - there} more than the {there} that there are"
+        return f"{found.units} units are needed, {found.units - there} more than the {there} that there are"
     if most is not None and len(found.parts) > most:
         return f"{len(found.parts)} partitions are needed, {len(found.parts) - most} more than {most}"
     return ""

@@ -108,18 +108,15 @@ def load(path: Path | str) -> TasksetFile:
     return parse(path, read_text(path))
 
 
-def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
-    """The file of that name with that text.  Raises TasksetError with every mistake.
-
-    ``unplaced``: the last task need not name a partition, because it is yet to have one.
-    """
+def parse(path: Path, text: str) -> TasksetFile:
+    """The file of that name with that text.  Raises TasksetError with every mistake."""
     tables, report = document_of(path, text)
-    return from_document(path, tables, report, unplaced)
+    return from_document(path, tables, report)
 
 
-def from_document(path: Path, tables: Document, report: Mistakes, unplaced: bool = False) -> TasksetFile:
+def from_document(path: Path, tables: Document, report: Mistakes) -> TasksetFile:
     """The same of the file's tables, which another reader may have changed.  Raises TasksetError with every mistake."""
-    taskset, launch, spatial = _interpret(path, tables, report, unplaced)
+    taskset, launch, spatial = _interpret(path, tables, report)
     at_clocks = clocks.of_tasks(tables, taskset, report) if taskset and not report.problems else {}
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
@@ -132,7 +129,7 @@ def from_document(path: Path, tables: Document, report: Mistakes, unplaced: bool
 
 
 def _interpret(
-    path: Path, document: Document, report: Mistakes, unplaced: bool
+    path: Path, document: Document, report: Mistakes
 ) -> tuple[Taskset | None, dict[str, Launch], tuple[Problem, ...]]:
     for key, value in document.items():
         if key not in TABLES:
@@ -185,7 +182,7 @@ def _interpret(
         platform, forks.joined(tasks, forked), tuple(partitions.values()), chains.read_chains(rows, tasks, report),
         resources.read_resources(held, tasks, report), forked,
     )  # fmt: skip
-    partitions_of_file.check_partitions(taskset, report, unplaced)
+    partitions_of_file.check_partitions(taskset, report)
     placed = None if report.problems else partitions_of_file.placed_in(taskset, report)
     return placed, launch, profiles.unmodelled()
 

@@ -60,11 +60,8 @@ def partition_sizes(units: dict[str, int] | None, there: int, report: Mistakes) 
     return tuple(range(units["minimum"], there + 1, units.get("step", 1)))
 
 
-def check_partitions(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
-    """Reports contradictions between tables.  The taskset has each [[task]] and [[partition]], in file order.
-
-    ``unplaced``: the last task need not be in a partition.
-    """
+def check_partitions(taskset: Taskset, report: Mistakes) -> None:
+    """Reports contradictions between tables.  The taskset has each [[task]] and [[partition]], in file order."""
     divided = any(partition.size is not None for partition in taskset.partitions)
     for index, partition in enumerate(taskset.partitions):
         if divided or not partition.in_time:
@@ -78,7 +75,7 @@ def check_partitions(taskset: Taskset, report: Mistakes, unplaced: bool = False)
     _check_processes(taskset, report)
     mechanisms.check_mechanisms(taskset, report)
     _check_intensities(taskset, report)
-    for index, task in enumerate(taskset.tasks[: -1 if unplaced else None]):
+    for index, task in enumerate(taskset.tasks):
         named = task.partition is not None and task.partition.name is not None
         if divided and not named and _counts(task):
             report.add(

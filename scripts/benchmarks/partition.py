@@ -7,22 +7,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results, zahaf_workload
-from analysis.partition.exact import exact
+from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results
 
 PAPERS = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina", "act")]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: tasksets of 50 tasks and of 200, and tasks of an optimum."""
+    """How much is measured: tasksets of 50 tasks and of 200."""
 
     fifty: int = 20
     two_hundred: int = 5
-    exact: int = 16
 
 
-QUICK = Effort(1, 1, 8)
+QUICK = Effort(1, 1)
 
 
 def spent(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> float:
@@ -34,12 +32,8 @@ def spent(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> fl
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """The figures: a taskset of 50 and of 200 tasks, and an optimum."""
+    """The figures: a taskset of 50 and of 200 tasks."""
     effort = QUICK if quick else Effort()
     yield "partition.50_tasks.four_variants", spent(Parameters(utilization=44), effort.fifty, PAPERS), "ms"
     for way in (("sms-ina", "dec"), ("fit-ina", "dec"), ("fit-act", "dec")):
         yield f"partition.200_tasks.{way[0]}", spent(Parameters(200, 44), effort.two_hundred, [way]), "ms"
-    workload = zahaf_workload(generate_zahaf(Parameters(effort.exact, effort.exact - 2, 22), 1, 1)[0], 22)
-    start = time.process_time()
-    exact(workload)
-    yield f"partition.{effort.exact}_tasks.exact", (time.process_time() - start) * 1e3, "ms"

@@ -7,9 +7,9 @@ import itertools
 from fractions import Fraction
 
 import pytest
+from fewest_units import exact
 
 from analysis.model import MS, Kernel
-from analysis.partition.exact import exact
 from analysis.partition.inside import SporadicTask, demand
 from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.variants import HEURISTICS, LIST_ORDERS, Allocation, best, run_variant

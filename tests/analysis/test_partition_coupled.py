@@ -11,9 +11,8 @@ from builders import cpu, ms, task
 
 from analysis.answers import coupled
 from analysis.answers import partitions as plan
-from analysis.answers.coupled import Coupled
+from analysis.answers.coupled import Coupled, Place
 from analysis.model import GpuSegment, Kernel, Platform, Span, Task, Taskset
-from analysis.partition.admit import Place
 from analysis.partition.variants import Allocation
 from analysis.rta import Reason, partitioned
 from analysis.rta.recurrence import solve
@@ -77,7 +76,7 @@ def test_a_plan_fails_only_by_tasks_without_gpu_work_or_for_lack_of_units(inside
         taskset = system(rng)
         taskset = replace(taskset, tasks=tuple(replace(t, waiting=plan.COUPLED[inside]) for t in taskset))
         given = plan.workload(taskset, inside)
-        found = coupled.plan_coupled(taskset, given, "fit-ina", None)
+        found = coupled.plan_coupled(taskset, given)
         if not isinstance(found, Allocation) or not found.fits:
             continue
         result = coupled.coupled_verdict(taskset, given, coupled.places_of(found))
@@ -85,18 +84,3 @@ def test_a_plan_fails_only_by_tasks_without_gpu_work_or_for_lack_of_units(inside
         failed = {one.task for one in result.failures if one.reason is not Reason.DEPENDS_ON} - {"t0"}
         assert not failed or (inside == "gcaps-busy" and found.units == UNITS)
     assert proved > 2
-
-
-def test_a_task_that_joins_counts_against_the_partitions_that_it_is_not_in() -> None:
-    """late has the more urgent place on t1's CPU: t1 had 1 ms to spare, and late's CPU time is 2 ms."""
-    curve = Kernel.linear(0, ms(8))
-    kernel = GpuSegment(Span.exactly(0), Span.exactly(ms(8)), scaling=curve)
-    one = task("t1", 0, 5, 10, cpu(1), kernel)
-    late = task("late", 0, 9, 100, cpu(2), GpuSegment(Span.exactly(0), Span.exactly(ms(8)), scaling=curve))
-    platform = Platform(1, compute_units=4, policy="segment")
-    for cost, admitted in ((2.0, False), (0.5, True)):
-        changed = replace(late, segments=(cpu(cost), *late.segments[1:]))
-        taskset = Taskset(platform, (one, changed))
-        given = plan.workload(taskset, "gcaps-suspend")
-        answer = coupled.admit_coupled(taskset, given, [Place("a", 1, (0,))], 1, False)
-        assert (answer.how is not None) is admitted

@@ -18,7 +18,6 @@ from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, zahaf_wor
 from analysis.partition.inside import (
     TESTS,
     SporadicTask,
-    density,
     edf,
     fixed_priority,
     overloaded,
@@ -28,7 +27,7 @@ from analysis.partition.variants import Allocation, run_variant
 
 #: Accepted partitions that are simulated; GPURT_LONG: those of the issue.
 ACCEPTED = 100_000 if os.environ.get("GPURT_LONG") else tries(150, 50)
-POLICY = {"edf": "edf", "fp": "fp", "density": "edf"}
+POLICY = {"edf": "edf", "fp": "fp"}
 
 
 def drawn(rng: random.Random) -> list[SporadicTask]:
@@ -74,10 +73,6 @@ def test_sums_that_rounding_could_change_are_exact() -> None:
     thirds = [SporadicTask(10**9 // 3 * 3 // 3, 10**9, 10**9 // 3 * 3, 1)] * 3
     assert not overloaded(thirds)
     assert overloaded([*thirds, SporadicTask(1, 10**12, 10**12, 1)])
-    assert density([SporadicTask(1, 3, 3), SporadicTask(1, 3, 4), SporadicTask(1, 3, 5)])
-    assert not density(
-        [SporadicTask(1, 3, 3), SporadicTask(1, 3, 4), SporadicTask(1, 3, 5), SporadicTask(1, 10**12, 10**12)]
-    )
     assert edf([SporadicTask(1, 3, 3), SporadicTask(1, 3, 3), SporadicTask(1, 3, 3)])  # U = 1
 
 

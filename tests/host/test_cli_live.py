@@ -468,15 +468,8 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
     mark, nowhere, trace = tmp_path / "mark", f"{tmp_path}/file/x", str(tmp_path / "trace")
     (tmp_path / "file").touch()
     assert gpurt("simulate", MINIMAL, "--runs", "1", "-o", trace)[0] == 0
-    placed, task = str(tmp_path / "placed"), tmp_path / "task"
-    assert gpurt("plan", "partitions", PARTS, "-o", placed)[0] == 0
-    task.write_text(
-        '[[task]]\nname = "new"\ncpu = 4\npriority = 1\nperiod = "1s"\nintensity = "compute"\n'
-        'segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]\n'
-    )
     needed = {
         "plan partitions": [PARTS], "plan units": [PARTS], "plan slices": [SLICES],
-        "plan partitions --others=move": [placed, str(task)],
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--runs", "1000000"],
         "report": [MINIMAL], "init": ["--pid", str(ME)],
@@ -484,7 +477,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split(" --")[0] for key in needed}
-    for name, option in [*writers(), ("plan partitions --others=move", "--output")]:
+    for name, option in writers():
         code, out, err = gpurt(*name.split(), option, nowhere, *needed.get(f"{name} {option}", needed[name]))
         assert (code, out) == (3, ""), (name, err)
         assert err.startswith(f"gpurt: {nowhere}: ")

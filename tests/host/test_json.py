@@ -15,7 +15,7 @@ import pytest
 from effort import everything
 from jsonschema import Draft202012Validator
 from links import SocketClient
-from placed import COUPLED, PLACED, TASK
+from placed import COUPLED
 
 from analysis.papers.experiments import zahaf
 from pycontrol import cli
@@ -50,10 +50,8 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "plan modes": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
     "margins": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1)],
     "plan partitions": [(["PARTS", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9"], 1),
-                        (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0),
-                        (["COUPLED", "--inside", "gcaps-suspend"], 0),
-                        (["PLACED", "TASK", "--others", "move"], 0), (["PLACED", "HUGE"], 1),
-                        (["COUPLED", "TASK", "--inside", "gcaps-suspend"], 0)],
+                        (["PARTS", "--units", "4"], 1), (["PARTS", "--max-partitions", "2"], 0),
+                        (["COUPLED", "--inside", "gcaps-suspend"], 0)],
     "plan units": [(["PARTS"], None)],
     "plan slices": [(["SLICES", "-o", "OUT.toml"], 0), (["PARTS"], 1),
                     (["SLICES", "--best-effort", "200"], 0)],
@@ -115,8 +113,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
         "SLICES": SLICES.read_text(),
-        "PLACED": PLACED, "COUPLED": COUPLED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
-        "TINY": TINY, "TIMES": "1,9ms\n2,8ms\n",
+        "COUPLED": COUPLED, "TINY": TINY, "TIMES": "1,9ms\n2,8ms\n",
     }  # fmt: skip
     for name, content in files.items():
         (tmp_path / name).write_text(content)

@@ -24,7 +24,7 @@ FIGURES = {
     "energy": {"energy.decision_us.10", "energy.sbeet-mg.jobs_per_s", "energy.fig3_13_cpu_seconds"},
     "emulator": {"emulator.completion_error_ms.p99", "emulator.begin_end_us.p50"},
     "kernel": {"kernel.begin_end_over_noop", "kernel.poll_reaction_us.p50", "kernel.notify_reaction_us.p99"},
-    "partition": {"partition.50_tasks.four_variants", "partition.200_tasks.sms-ina", "partition.8_tasks.exact"},
+    "partition": {"partition.50_tasks.four_variants", "partition.200_tasks.sms-ina"},
     "peers": {"peers.simso.jobs_per_s", "simulate.over_simso"},
     "rtgpu": {"rtgpu.rtgpu.7_tasks_28_units.ms", "rtgpu.nanosecond_below_second.ms", "rtgpu.fig8_to_11.seconds"},
     "simulate": {"simulate.jobs_per_s"},

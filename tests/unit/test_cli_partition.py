@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands partition and admit: answers, exit codes, the files that they write, and bad input."""
+"""`gpurt plan partitions`: answers, exit codes, the files that it writes, and bad input."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +14,12 @@ from placed import COUPLED
 from analysis.answers import coupled
 from analysis.answers import partitions as plan
 from analysis.answers.verdict import answer
-from analysis.model import Intensity, Sharing
+from analysis.model import Sharing
 from analysis.model.platform import YIELD
 from analysis.partition import inside
-from analysis.partition.variants import HEURISTICS
 from analysis.taskset import load
+from pycontrol.act.giving import standing_places
 from pycontrol.act.plan import division as commands
-from pycontrol.act.plan.admission import standing_places
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/partitions.toml"
@@ -32,8 +29,6 @@ cpu = 4
 priority = 5
 period = "200ms"
 intensity = "compute"
-conflict = 1.2
-segments = [{ misc = "1ms", gpu = { parallel = "40ms", serial = "1ms" } }]
 """
 
 
@@ -45,8 +40,7 @@ def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
 
 def test_the_options_are_what_the_planner_has() -> None:
     assert set(commands.COUPLED) == set(coupled.TESTS) == set(plan.COUPLED)
-    assert set(commands.INSIDE) == set(inside.TESTS) | set(coupled.TESTS)
-    assert set(commands.VARIANTS) == {"best", "exact", *HEURISTICS}
+    assert set(commands.INSIDE) == (set(inside.TESTS) | set(coupled.TESTS)) - {"edf"}
 
 
 def test_the_example_fits_and_says_how(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -104,7 +98,6 @@ def test_a_task_without_gpu_work_counts_where_tasks_share_cpus(gpurt: Gpurt, tmp
     ("options", "policy", "why"),
     [
         ((), "boosted", "gcaps-suspend is for partitions that run policy segment, and the file says boosted"),
-        (("--variant", "exact"), "segment", "--variant exact: not with gcaps-suspend"),
         (("--gpu-only",), "segment", "--gpu-only goes with tests that look at GPU work alone"),
     ],
 )
@@ -120,22 +113,6 @@ def test_what_tests_of_shared_cpus_do_not_cover(
 def test_a_task_that_waits_in_another_mode_is_named(gpurt: Gpurt, tmp_path: Path) -> None:
     code, _, err = gpurt("plan", "partitions", on_two_cpus(tmp_path), "--inside", "gcaps-busy")
     assert (code, "gcaps-busy is for tasks that wait in mode busy, unlike detect" in err) == (2, True)
-
-
-def test_admission_where_tasks_share_cpus(gpurt: Gpurt, tmp_path: Path) -> None:
-    """Nobody loses his bound: also not a task without GPU work."""
-    low = '[[task]]\nname = "low"\ncpu = 0\npriority = 1\nperiod = "{}"\nsegments = [{{ cpu = "20ms" }}]\n'
-    planned, new, out = tmp_path / "planned.toml", tmp_path / "late.toml", tmp_path / "with.toml"
-    new.write_text(LATE.replace("cpu = 4", "cpu = 0"))
-    call = ("--inside", "gcaps-suspend")
-    assert gpurt("plan", "partitions", on_two_cpus(tmp_path, low.format("60ms")), *call, "-o", planned)[0] == 0
-    assert gpurt("plan", "partitions", planned, new)[0] == 1
-    code, text, _ = gpurt("plan", "partitions", planned, new, *call, "-o", out)
-    assert (code, text.splitlines()[0].startswith("late is admitted to")) == (0, True)
-    assert gpurt("analyze", out)[0] == 0
-    new.write_text(LATE.replace("cpu = 4", "cpu = 0").replace("segments = [", 'segments = [{ cpu = "35ms" }, '))
-    code, text, _ = gpurt("plan", "partitions", planned, new, *call)
-    assert (code, "low: no bound below the deadline of 60" in text) == (1, True)
 
 
 def test_planning_a_planned_file_again_replaces_its_partitions(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -162,7 +139,7 @@ def test_few_units_need_merges_and_fewer_do_not_fit(gpurt: Gpurt, tmp_path: Path
 def test_what_does_not_fit_says_by_how_many_units(gpurt: Gpurt) -> None:
     code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--sizes", "10:2", "--units", "20", "--max-partitions", "1")
     assert (code, "more than" in out) == (1, True), out
-    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "8", "--variant", "exact", "--json")
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "8", "--json")
     told = json.loads(out)
     if told["used_units"]:
         assert f"{told['used_units'] - 8} more than the 8" in told["why"]
@@ -242,11 +219,10 @@ def test_a_file_without_units_is_written_with_none(gpurt: Gpurt, tmp_path: Path)
     assert "does not say compute_units, and OUT would be the same; write compute_units = 8 there" in err
 
 
-@pytest.mark.parametrize("variant", ["best", "exact", "1g", "fit-ina"])
-def test_sizes_of_which_none_fits_are_told(gpurt: Gpurt, variant: str) -> None:
-    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "3", "--variant", variant)
+def test_sizes_of_which_none_fits_are_told(gpurt: Gpurt) -> None:
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "3")
     assert (code, out) == (1, "DOES NOT FIT: a partition has 4 units or more, and there are 3\n")
-    out = gpurt("plan", "partitions", EXAMPLE, "--sizes", "40,30", "--variant", variant)[1]
+    out = gpurt("plan", "partitions", EXAMPLE, "--sizes", "40,30")[1]
     assert out == "DOES NOT FIT: a partition has 30 units or more, and there are 24\n"
 
 
@@ -272,8 +248,7 @@ def test_no_gpu_task_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
         (["--sizes", "4:0"], "--sizes: expected LEAST:STEP"), (["--sizes", "x"], "--sizes: expected"),
         (["--sizes", "4:2:1"], "--sizes: expected"), (["--sizes", ""], "--sizes: expected"),
         (["--units", "0"], "--units"), (["--inside", "gcaps"], "--inside"),
-        (["--order", "inc"], "--order goes"),
-        (["--inside", "np-fp"], "--inside"), (["--variant", "x"], "x"),
+        (["--inside", "np-fp"], "--inside"), (["--inside", "edf"], "--inside"),
     ],
 )  # fmt: skip
 def test_wrong_usage(gpurt: Gpurt, options: list[str], says: str) -> None:
@@ -288,159 +263,32 @@ def test_policies_that_run_jobs_at_once_are_refused(gpurt: Gpurt, tmp_path: Path
     path.write_text(EXAMPLE.read_text().replace("cpus = 5\n", 'cpus = 5\npolicy = "timesliced"\n'))
     code, _, err = gpurt("plan", "partitions", path)
     assert (code, "the file says timesliced" in err) == (2, True)
+
+
+def test_without_epsilon_nothing_is_planned_again(gpurt: Gpurt, tmp_path: Path) -> None:
+    """A file that has partitions already is as wrong without epsilon as one without: it is not 0."""
     planned = tmp_path / "planned.toml"
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
-    planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\npolicy = "timesliced"\n'))
-    (tmp_path / "task.toml").write_text(LATE)
-    assert gpurt("plan", "partitions", planned, tmp_path / "task.toml")[0] == 2
-
-
-def test_admission_places_one_more_task_and_keeps_the_file(gpurt: Gpurt, tmp_path: Path) -> None:
-    planned, task, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
-    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
-    task.write_text(LATE.replace("cpu = 4", "cpu = 0"))
-    assert "detect, late share CPU 0" in gpurt("plan", "partitions", planned, task)[1]
-    assert [gpurt("plan", "partitions", planned, task, *more)[0] for more in ([], ["--gpu-only"])] == [1, 0]
-    planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\ncu_mask = "0xf"\nslice = "5ms"\n'))
-    task.write_text(LATE)
-    code, text, _ = gpurt("plan", "partitions", planned, task, "-o", out)
-    assert code == 0
-    assert "late is admitted to p1: an existing partition of the same size" in text
-    written = load(out).taskset
-    assert written.tasks[-1].partition == written.partitions[0] == load(planned).taskset.partitions[0]
-    assert written.tasks[-1].intensity is Intensity.COMPUTE
-    assert written.tasks[0].pure_time == 39_600_000  # in conflict now: 1.2 (120/4 + 3) ms
-
-
-#: A task that takes 2,300 s on 8 units, and has the whole period for it.
-LONG = """[[task]]
-name = "{name}"
-cpu = {cpu}
-priority = {priority}
-period = "10000s"
-segments = [{{ misc = "0ns", gpu = {{ parallel = "{time}" }} }}]
-"""
-#: One such task in a partition of a third of the GPU.
-RUNS = """[platform]
-cpus = 4
-epsilon = "100s"
-policy = "segment"
-compute_units = 24
-[[partition]]
-name = "a"
-compute_units = 8
-""" + LONG.format(name="runs", cpu=0, priority=9, time="16000s").replace("segments", 'partition = "a"\nsegments')
-
-
-@pytest.mark.parametrize(
-    ("time", "others", "way"),
-    [("16000s", "keep", "an existing partition of the same size"), ("128000s", "keep", "a new partition"),
-     ("170000s", "keep", None), ("170000s", "grow", "an existing partition that grows")],
-)  # fmt: skip
-def test_partitions_of_programs_that_run_keep_their_sizes(
-    gpurt: Gpurt, tmp_path: Path, time: str, others: str, way: str | None
-) -> None:
-    (file := tmp_path / "file.toml").write_text(RUNS)
-    (task := tmp_path / "task.toml").write_text(LONG.format(name="new", cpu=1, priority=7, time=time))
-    code, text, _ = gpurt("plan", "partitions", file, task, "--others", others, "--json")
-    told = json.loads(text)
-    assert (code, told["way"]) == (0 if way else 1, way)
-    assert way or any("programs that run keep the units that they were started with" in one for one in told["tried"])
-
-
-def test_two_admissions_at_once_know_of_each_other(tmp_path: Path) -> None:
-    (file := tmp_path / "file.toml").write_text(RUNS)
-    for at in (1, 2):
-        (tmp_path / f"{at}.toml").write_text(LONG.format(name=f"n{at}", cpu=at, priority=at, time="8000s"))
-    base = [sys.executable, "-m", "pycontrol", "plan", "partitions", file]
-    both = [subprocess.Popen([*base, tmp_path / f"{at}.toml", "-o", file]) for at in (1, 2)]
-    assert [one.wait() for one in both] == [0, 0]
-    assert sorted(task.name for task in load(file).taskset) == ["n1", "n2", "runs"]
-
-
-def test_a_task_without_a_place_is_told_why(gpurt: Gpurt, tmp_path: Path) -> None:
-    planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
-    task.write_text(LATE.replace('"40ms"', '"9s"'))
-    code, text, _ = gpurt("plan", "partitions", planned, task, "--others", "move", "-o", tmp_path / "out.toml")
-    assert (code, text.splitlines()[0]) == (1, "NOT ADMITTED: late has no place")
-    assert len(text.splitlines()) == 5
-    assert not (tmp_path / "out.toml").exists()
-    told = json.loads(gpurt("plan", "partitions", planned, task, "--json")[1])
-    assert (told["admitted"], told["partition"], len(told["tried"])) == (False, None, 3)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "the file is empty"), ("x = 1\n", "expected one [[task]]"), (LATE + LATE, "expected one [[task]]"),
-        ("[platform]\ncpus = 1\n" + LATE, "expected one [[task]]"), (LATE + "[[", "not TOML"),
-        (LATE.replace('"late"', '"map"'), 'taken by task 4'), (LATE + 'partition = "p1"\n', "what admit finds"),
-        (LATE.replace("priority = 5", "priority = 0"), "only a real-time task"),
-        (LATE.replace('intensity = "compute"\n', ""), '"intensity" is missing'),
-        (LATE.replace('"200ms"', '"200"'), "has no unit"),
-    ],
-)  # fmt: skip
-def test_a_wrong_task_file_is_named_with_the_line(gpurt: Gpurt, tmp_path: Path, text: str, says: str) -> None:
-    planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
-    task.write_text(text)
-    code, out, err = gpurt("plan", "partitions", planned, task)
-    assert (code, out) == (3, "")
-    assert says in err
-    assert err.startswith(f"gpurt: {task}:")
-    assert 1 <= int(err.split(":")[2]) <= text.count("\n") + 1
-
-
-def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
-    (tmp_path / "task.toml").write_text(LATE)
-    code, _, err = gpurt("plan", "partitions", EXAMPLE, tmp_path / "task.toml")
-    assert (code, "has no [[partition]]" in err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("keys", "why"),
-    [('slice = "2ms"', "has no compute_units"), ('compute_units = 8\nshared = "priority"', "its tasks share one TSG")],
-)
-def test_a_time_partition_is_no_place(gpurt: Gpurt, tmp_path: Path, keys: str, why: str) -> None:
-    """It says nothing of how much of the GPU there is for one more task, or one task does not keep others' work off."""
-    text = (ROOT / "examples/slices.toml").read_text(encoding="utf-8").replace("timesliced", "segment")
-    text = text.replace("cpus = 3", "cpus = 5\ncompute_units = 8").replace("period", 'partition = "p"\nperiod')
-    file, task = tmp_path / "set.toml", tmp_path / "task.toml"
-    file.write_text(f'{text}[[partition]]\nname = "p"\n{keys}\n', encoding="utf-8")
-    task.write_text(LATE.replace('intensity = "compute"\nconflict = 1.2\n', ""), encoding="utf-8")
-    code, out, err = gpurt("plan", "partitions", file, task, "-o", tmp_path / "out.toml")
-    assert (code, out, "partition p" in err, why in err) == (3, "", True, True), err
-
-
-def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp_path: Path) -> None:
-    """A file that has partitions already is as wrong without epsilon as one without: it is not 0."""
-    planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('epsilon = "0.1ms"\n', ""))
-    new.write_text(LATE)
-    for call in ((planned,), (planned, new), (planned, new, "--others", "move")):
-        code, out, err = gpurt("plan partitions", *call)
-        assert (code, out, "epsilon is missing" in err) == (3, "", True)
+    code, out, err = gpurt("plan partitions", planned)
+    assert (code, out, "epsilon is missing" in err) == (3, "", True)
 
 
 def test_kernels_and_copies_are_refused(gpurt: Gpurt, tmp_path: Path) -> None:
     """Their time is that of the whole GPU, and copies of other partitions are on the same bus."""
-    planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
-    new.write_text(LATE[: LATE.index("conflict")] + 'segments = [{ copy = "1ms" }, { kernel = "400ms" }]\n')
-    code, out, err = gpurt("plan", "partitions", planned, new)
+    path = tmp_path / "set.toml"
+    path.write_text(EXAMPLE.read_text() + LATE + 'segments = [{ copy = "1ms" }, { kernel = "400ms" }]\n')
+    code, out, err = gpurt("plan", "partitions", path)
     assert (code, out) == (2, "")
     assert "late has kernels or copies" in err
 
 
 def test_a_new_partition_would_have_the_policy_of_the_platform(gpurt: Gpurt, tmp_path: Path) -> None:
-    planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
+    planned = tmp_path / "planned.toml"
     assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     text = planned.read_text().replace("compute_units = 4\n", 'compute_units = 4\npolicy = "segment"\n')
     planned.write_text(text.replace("cpus = 5\n", 'cpus = 5\npolicy = "timesliced"\n'))
-    new.write_text(LATE.replace('"200ms"', '"42ms"'))
-    code, out, err = gpurt("plan", "partitions", planned, new)
+    code, out, err = gpurt("plan", "partitions", planned)
     assert (code, out) == (2, "")
     assert "the file says timesliced" in err
 
@@ -488,20 +336,6 @@ segments = [{ cpu = "2ms" }]
 ''')
     code, _, err = gpurt("plan", "partitions", path)
     assert (code, "log without GPU work: not part of the answer" in err) == (0, True)
-
-
-def test_a_new_division_takes_nothing_from_partitions_of_the_same_name(gpurt: Gpurt, tmp_path: Path) -> None:
-    planned, new, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
-    planned.write_text(EXAMPLE.read_text())
-    assert gpurt("plan", "partitions", planned, "--sizes", "6:2", "-o", planned)[0] == 0
-    planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\nslice = "5ms"\ncu_mask = "0x3f"\n'))
-    new.write_text(LATE.replace('"200ms"', '"14ms"').replace('"40ms"', '"60ms"'))
-    code, text, _ = gpurt("plan", "partitions", planned, new)
-    assert code == 1, text
-    code, text, err = gpurt("plan", "partitions", planned, new, "--others", "move", "-o", out)
-    assert (code, "a new division" in text) == (0, True), text
-    assert "cu_mask, slice of the old ones were left out" in err
-    assert {(one.slice, one.cu_mask) for one in load(out).taskset.partitions} == {(None, None)}
 
 
 def test_partitions_with_policies_of_their_own(gpurt: Gpurt, tmp_path: Path) -> None:

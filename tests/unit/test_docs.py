@@ -100,9 +100,6 @@ OFFLINE = ("analyze", "experiment bounds", "help", "margins", "plan", "simulate"
 #: Commands in indented blocks and in sentences that need more than the files of examples/, each with what.
 ELSEWHERE = {
     "gpurt analyze robot.toml --measured": "a host",
-    "gpurt plan partitions planned.toml task.toml --others move -o planned.toml": "a file with one more task",
-    "gpurt plan partitions FILE TASK --others keep -o OUT": "a file with one more task",
-    "gpurt plan partitions FILE TASK": "a file with one more task",
     "gpurt analyze planned.toml": "what the console above wrote",
 }
 #: Files that a page means.

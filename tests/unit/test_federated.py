@@ -226,7 +226,6 @@ def test_the_frontier_has_a_row_for_each_number_of_units(plan: Gpurt) -> None:
     [
         (["--test", "gcaps-busy"], "not about tasks that own units"),
         (["--objective", "most"], "--objective"),
-        (["--variant", "exact"], "--variant"),
         (["--inside", "fp"], "--inside"),
         (["--sizes", "3:2"], "not the multiples of one number"),
     ],

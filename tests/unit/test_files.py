@@ -8,16 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpurt.errors import FileError
-from gpurt.files import check_writable, held_alone, matching, written
+from gpurt.files import check_writable, matching, written
 
 
 def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> None:
@@ -128,36 +125,6 @@ def test_the_check_leaves_everything_as_it_is(tmp_path: Path) -> None:
         check_writable(tmp_path / name)
     assert (tmp_path / "old").read_text() == "before"
     assert {path.name for path in tmp_path.iterdir()} == {"old", "fifo"}
-
-
-def test_a_file_that_vanishes_while_others_hold_it_is_closed(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("x")
-    errors: list[pytest.ExceptionInfo[FileError]] = []
-
-    def descriptors() -> int:
-        count = 0
-        for one in os.listdir("/proc/self/fd"):
-            with suppress(FileNotFoundError):  # the listing's own
-                count += os.readlink(f"/proc/self/fd/{one}").startswith(str(path))
-        return count
-
-    def wait() -> None:
-        with pytest.raises(FileError, match="No such file") as caught, held_alone(path):
-            pass
-        errors.append(caught)  # whose traceback keeps all that is on its stack
-
-    with held_alone(path):
-        thread = threading.Thread(target=wait)
-        thread.start()
-        end = time.monotonic() + 60
-        while descriptors() < 2:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        path.unlink()
-    thread.join(60)
-    assert len(errors) == 1
-    assert descriptors() == 0
 
 
 def test_a_folder_that_goes_away_while_it_is_looked_through_has_nothing(

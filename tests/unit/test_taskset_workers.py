@@ -160,15 +160,6 @@ def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -
     assert str(done.exception).endswith(REFUSED)
 
 
-def test_no_task_is_admitted_beside_workers(tmp_path: Path) -> None:
-    (more := tmp_path / "more.toml").write_text(
-        '[[task]]\nname = "more"\ncpu = 1\npriority = 9\nperiod = "1s"\nsegments = [{ misc = "0ms", gpu = "1ms" }]\n'
-    )
-    words = ["plan", "partitions", EXAMPLE, more, "-o", tmp_path / "out.toml"]
-    done = CliRunner().invoke(cli.cli, list(map(str, words)))
-    assert str(done.exception).endswith(REFUSED)
-
-
 @pytest.mark.parametrize("command", [["analyze"], ["simulate", "--runs", "3"], ["margins"]])
 def test_commands_that_know_workers(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([*command, str(EXAMPLE)]) == 0

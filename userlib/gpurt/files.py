@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -78,33 +77,6 @@ def discard_unfinished() -> None:
     for temporary in list(_unfinished):
         with suppress(OSError):
             temporary.unlink()
-
-
-@contextmanager
-def held_alone(path: Path | str) -> Iterator[None]:
-    """While the context is entered, no other command that calls this has the same file.  A pipe is not held.
-
-    Raises FileError if the file cannot be opened.
-    """
-    if is_stream(path):
-        yield
-        return
-    with _locked(path):
-        yield
-
-
-def _locked(path: Path | str) -> BinaryIO:
-    """The file, open and locked; waits for other commands that have it."""
-    while True:
-        try:
-            with ExitStack() as stack:
-                file = stack.enter_context(open(path, "rb"))
-                fcntl.flock(file, fcntl.LOCK_EX)
-                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):  # else it is another one meanwhile
-                    stack.pop_all()
-                    return file
-        except OSError as error:
-            raise FileError(f"{filename(path)}: {error.strerror}") from None
 
 
 def check_writable(path: Path | str) -> None:

@@ -14,13 +14,13 @@ from analysis.model import Partition, Taskset
 from analysis.partition.inside import response_inside
 from analysis.partition.mechanism import realised
 from analysis.partition.merge import Infeasible, partition_jobs
-from analysis.partition.variants import Allocation
+from analysis.partition.variants import Allocation, best
 from analysis.partition.workload import Workload
 from analysis.rta import Result
 from analysis.taskset import TasksetFile, parse
 from analysis.taskset.repartition import with_partitions
 from gpurt import files
-from gpurt.errors import TooLargeError, UsageError
+from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.act.plan import offered
 from pycontrol.act.plan.offered import Offer
@@ -29,12 +29,8 @@ from pycontrol.act.plan.offered import Offer
 COUPLED = ("gcaps-suspend", "gcaps-busy")
 
 
-#: Tests inside a partition, as analysis.partition.inside.TESTS and coupled have them.
-INSIDE = ("fp", "edf", "density", *COUPLED)
-
-
-#: Ways to plan, as analysis.partition has them.
-VARIANTS = ("best", "exact", "1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act", "sav-ina", "sav-act")
+#: Tests inside a partition of policies that hosts run, as analysis.partition.inside.TESTS and coupled have them.
+INSIDE = ("fp", *COUPLED)
 
 
 MOST_UNITS = 4096
@@ -51,16 +47,11 @@ def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
     return offered.read_offer(wish.mechanism, wish.gpu, taskset, wish.units)
 
 
-def _planned(taskset: Taskset, given: Workload, variant: str, order: str | None) -> tuple[Any, Result | None]:
+def _planned(taskset: Taskset, given: Workload) -> tuple[Any, Result | None]:
     """The allocation, or why there is none, and the verdict on the whole file where tasks of partitions share CPUs."""
     if given.inside not in COUPLED:
-        try:
-            return plan.plan(given, variant, order), None
-        except plan.Unplannable as error:
-            raise TooLargeError(f"--variant {variant}: {error}") from None
-    if variant == "exact":
-        raise UsageError(f"--variant exact: not with {given.inside}, whose bounds depend on all partitions")
-    found = coupled.plan_coupled(taskset, given, variant, order)
+        return best(given), None
+    found = coupled.plan_coupled(taskset, given)
     if not isinstance(found, Allocation) or not found.fits:
         return found, None
     return found, coupled.coupled_verdict(taskset, given, coupled.places_of(found))
@@ -156,14 +147,12 @@ class Wish:
     """The user's wishes: the options of the command, each as its help says."""
 
     inside: str
-    variant: str = "best"
-    order: str | None = None
-    units: int | None = None
-    sizes: str | None = None
-    mechanism: str | None = None
-    gpu: int | None = None
-    most: int | None = None
-    gpu_only: bool = False
+    units: int | None
+    sizes: str | None
+    mechanism: str | None
+    gpu: int | None
+    most: int | None
+    gpu_only: bool
 
 
 @dataclass(frozen=True)
@@ -186,14 +175,12 @@ class Divided:
 def divide(taskset: Taskset, wish: Wish) -> Divided:
     """Divides the GPU anew, whatever partitions the taskset has.  Raises UsageError, DeviceError."""
     check_inside(wish.inside, wish.gpu_only)
-    if wish.order and "-" not in wish.variant:
-        raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {wish.variant}")
     taskset = replace(taskset, partitions=())
     offer = _offer(wish, taskset)
     given = division_workload(taskset, wish.inside, wish.units, wish.sizes, wish.most)
     if offer:
         given = offered.limited(offer, given)
-    found, result = _planned(taskset, given, wish.variant, wish.order)
+    found, result = _planned(taskset, given)
     notes = list(plan.conditions(taskset, wish.inside))
     why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
     why = why or (result.why if result else "")

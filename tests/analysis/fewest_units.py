@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The fewest units in which a workload fits at all: dynamic programming over subsets, for any test."""
+"""The fewest units in which a workload fits, beside which heuristics are judged: a search over subsets of tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def exact(workload: Workload) -> Allocation | Infeasible:
     """
     count = len(workload.items)
     if count > MAX_TASKS_OF_SEARCH:
-        raise ValueError(f"exact takes at most {MAX_TASKS_OF_SEARCH} tasks, not {count}; best gives an upper bound")
+        raise ValueError(f"exact takes at most {MAX_TASKS_OF_SEARCH} tasks, not {count}")
     merger = Merger(workload)
     start = merger.singles
     if isinstance(start, Infeasible):
