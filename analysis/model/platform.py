@@ -12,8 +12,9 @@ from gpurt._gpurt import lib
 from gpurt.enums import Begin
 from gpurt.units import US
 
-#: How GPU segments begin: others are off before their work executes, or are taken off meanwhile (readings: yield).
-ISOLATED, YIELD = Begin.ISOLATED.word, Begin.YIELD.word
+#: How GPU segments begin: others are off before their work executes, or are taken off meanwhile, and in the last one
+#: best-effort processes take turns before (readings: yield).
+ISOLATED, YIELD, TURNS = Begin.ISOLATED.word, Begin.YIELD.word, Begin.TURNS.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,9 @@ class Yield:
     """Facts that bounds need where segments begin by yield, times in ns (docs/readings/yield.md).
 
     ``slice``: the longest slice of a less urgent group, also of a new one.  ``groups``: how many groups there are
-    beside those of the file's real-time tasks.  ``decision``: from a post, or from when a timer is due, until the host
-    has decided, including what it reads before.  ``stall``: how long a call of the driver stops a process that the call
-    does not concern.
+    beside those of the file's real-time tasks; all that take turns count as one.  ``decision``: from a post, or from
+    when a timer is due, until the host has decided, including what it reads before.  ``stall``: how long a call of the
+    driver stops a process that the call does not concern.
     ``lazy``: how long a segment lasts before the host has others taken off for it (GPURT_AGENT_LAZY_NS).  ``long``: the
     slice of the most urgent group (GPURT_SLICE_LONG_US).
     """

@@ -251,11 +251,28 @@ static void know(struct gpurt_agents *a, struct gpurt_agent_process *p, bool sin
 	a->uncut += !is_cut(p);
 }
 
+/* How many that take turns may be on; @trusted: without those that nothing waits for. */
+static u32 count_on(const struct gpurt_agents *a, bool trusted)
+{
+	struct list_head *pos;
+	u32 count = 0;
+
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+		bool may = p->on || !obeyed(p) || (p->taker && !p->taken);
+
+		count += takes_turns(p) && may && !(trusted && (p->late || p->doubted));
+	}
+	return count;
+}
+
 /* Whether the process may begin without asking. */
 static bool entitled(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
 	bool top = p == a->top && p->slice == GPURT_AGENT_LONG && a->uncut == 1 && a->holders == p->holds;
 
+	if (top && a->turns)
+		top = count_on(a, true) < 2;
 	return (is_alone(a, p) || top) && p->plain && p->on && !p->late && !p->doubted && !a->recalls && !a->wait;
 }
 
@@ -286,6 +303,15 @@ static void give(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 	arm(a, p);
 }
 
+/* The process whose turn it is comes on.  The next one does not before GPURT_AGENT_LAZY_NS: bounds rest on that. */
+static void start_turn(struct gpurt_agents *a, u64 now)
+{
+	a->turn_until = now + GPURT_AGENT_TURN_NS;
+	if (a->idle_from < now + GPURT_AGENT_LAZY_NS)
+		a->idle_from = now + GPURT_AGENT_LAZY_NS;
+	arm_at(a, a->turn_until < a->idle_from ? a->turn_until : a->idle_from);
+}
+
 /* Gives the order that the rule asks for, unless it is the one that holds.  @taken: another agent carries it out. */
 static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool taken, u64 now)
 {
@@ -306,10 +332,8 @@ static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool
 		hold(a, p, true);
 	p->taken = taken;
 	give(a, p, now);
-	if (p == a->turn && p->on && a->turn_until == U64_MAX) {
-		a->turn_until = now + GPURT_AGENT_TURN_NS;
-		arm_at(a, a->turn_until);
-	}
+	if (p == a->turn && p->on && a->turn_until == U64_MAX)
+		start_turn(a, now);
 }
 
 static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
@@ -375,16 +399,19 @@ static struct gpurt_agent_process *next_turn(const struct gpurt_agents *a)
 /* Passes the turn on if it is time.  Orders follow.  To be called after every change of what it looks at. */
 static void pass(struct gpurt_agents *a, u64 now)
 {
-	struct gpurt_agent_process *next, *held = a->turn;
+	struct gpurt_agent_process *next, *held;
+	struct list_head *pos;
 
+	if (!a->turns)
+		return;
+	a->turning = false;
+	list_for_each(pos, &a->registered)
+		a->turning |= process_of(pos)->rank > 0;
+	if (!a->turning)
+		a->turn = NULL;
 	if (!a->turning || a->only)
 		return;
-	if (now >= a->recent) {
-		a->turning = false;
-		a->turn = NULL;
-		return;
-	}
-	arm_at(a, a->recent);
+	held = a->turn;
 	if (held && (held->inside || a->idle_from == U64_MAX))
 		a->idle_from = held->inside ? U64_MAX : now + GPURT_AGENT_LAZY_NS;
 	next = next_turn(a);
@@ -396,11 +423,13 @@ static void pass(struct gpurt_agents *a, u64 now)
 			return;
 		}
 	}
-	if (next == held)
+	if (next == held && (!held || held->on || a->turn_until == U64_MAX))
 		return;
 	a->turn = next;
-	a->turn_until = next && next->on ? now + GPURT_AGENT_TURN_NS : U64_MAX;
+	a->turn_until = U64_MAX;
 	a->idle_from = next && next->inside ? U64_MAX : now;
+	if (next && next->on)
+		start_turn(a, now);
 }
 
 /* To be called after every change of what find_top() depends on. */
@@ -624,20 +653,6 @@ static void look_back(struct gpurt_agents *a, u64 only, u64 now)
 	a->begun = U64_MAX;
 }
 
-/* From its next owner on.  Returns whether several processes that are on now take turns then. */
-static bool begin_turns(struct gpurt_agents *a)
-{
-	struct list_head *pos;
-	u32 count = 0;
-
-	if (!a->turns || !a->only || a->turning)
-		return false;
-	a->turning = true;
-	list_for_each(pos, &a->registered)
-		count += takes_turns(process_of(pos));
-	return count > 1;
-}
-
 /*
  * Begins an update: the process or the group of number @only, or everyone if 0, and the exempt may run.  An update in
  * flight is dropped.
@@ -647,8 +662,6 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 	bool settled = a->open && !a->step && !a->failed, at_once;
 	struct list_head *pos;
 
-	if (a->turns && (only || a->only))
-		a->recent = now + GPURT_AGENT_RECENT_NS;
 	a->deadline = U64_MAX;		/* not when the last owner was to be alone, if it began beside others */
 	a->overdue = U64_MAX;
 	list_for_each(pos, &a->registered) {
@@ -660,7 +673,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 	a->only = only;
 	a->lazy = false;
 	a->beside = way != GPURT_AGENTS_ALONE;
-	at_once = begin_turns(a) || (a->top && a->top->outlasts);
+	at_once = a->top && a->top->outlasts;
 	pass(a, now);
 	if (way == GPURT_AGENTS_YIELD && settled && a->top && a->top->number == only && a->top->yields) {
 		a->lazy = true;
@@ -978,24 +991,21 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 	return 0;
 }
 
-/* Beside how many others the most urgent process executes at once, as far as the answers so far say. */
+/* Beside how many others the most urgent process executes at once, at most, while the answers so far are the last. */
 u32 gpurt_agents_at_once(const struct gpurt_agents *a)
 {
-	u32 others = 0, on = 0;
+	u32 on = count_on(a, false), others = 0, waiting = 0;
 	struct list_head *pos;
-	bool any = false;
 
 	list_for_each(pos, &a->registered) {
-		struct gpurt_agent_process *p = process_of(pos);
+		bool takes = a->turning && takes_turns(process_of(pos));
 
-		if (a->turning && takes_turns(p)) {
-			any = true;
-			on += p->on || !obeyed(p);
-		} else {
-			others += p != a->top;
-		}
+		waiting += takes;
+		others += !takes && process_of(pos) != a->top;
 	}
-	return others + (any && !on ? 1 : on);
+	if (!waiting)
+		return others;
+	return others + (on ? on : 1);
 }
 
 /* The first name in the alphabet after @last; NULL: there is none. */

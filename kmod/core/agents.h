@@ -56,16 +56,17 @@
  * less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in a
  * segment itself, which is less urgent yet.
  *
- * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time, while a process owned
- * the GPU within the last GPURT_AGENT_RECENT_NS.  So the most urgent process waits for one of them, not for a slice
- * of each, and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or
- * once it has been in no segment for GPURT_AGENT_LAZY_NS.  It passes it only to one that is in a segment.  The next
- * one is ordered on when all others that take turns have answered that they are off, or are late, or are doubted.
- * Its time begins then, so nobody else gets the turn before one that does not answer is late.  No update, begin or
- * launch waits for a turn: it is the GPU that executes the work later.  While a process owns the GPU nobody gets a
- * turn.  The first segment after a pause finds all of them on, so it takes them off at once.  A process takes no
- * turns if its library does not begin all its segments, or if it has a priority, a group, a budget or an exemption.
- * It is on whenever nobody owns the GPU.
+ * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time.  They last as long as a
+ * process with an agent has a priority.  So the most urgent process waits for one of them, not for a slice of each, and
+ * an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once it has been in
+ * no segment for GPURT_AGENT_LAZY_NS.  It has it for so long at least.  It passes it only to one that is in a
+ * segment.  The next one is ordered on when all others that take turns have answered that they are off, or are late,
+ * or are doubted.  Its time begins then, so nobody else gets the turn before one that does not answer is late.  No
+ * update, begin or launch waits for a turn: it is the GPU that executes the work later.  While a process owns the GPU
+ * nobody gets a turn, also where it has begun beside others.  The most urgent process has the flag only while at most
+ * one that takes turns may be on, except late and doubted ones.  A process takes no turns if its library does not
+ * begin all its segments, nor with a priority, a group, a budget or an exemption.  It is on whenever nobody owns
+ * the GPU.  gpurt_agents_at_once() counts each of those, and of the others all that may be on, also late ones.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
@@ -92,7 +93,6 @@
 #define GPURT_AGENT_FEW		8U	/* one call puts so many processes back before the GPU idles for long */
 #define GPURT_AGENT_LAZY_NS		1000000ULL	/* how long the most urgent process may run beside the others */
 #define GPURT_AGENT_TURN_NS		20000000ULL	/* a best-effort process's, while others want one */
-#define GPURT_AGENT_RECENT_NS		1000000000ULL	/* so long after an owner they take turns */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
 
 /* The owner of an update may ask for less than to be alone, if the host yields. */
@@ -232,11 +232,10 @@ struct gpurt_agents {
 	u64 begun;			/* when @only began beside others; U64_MAX: it did not */
 	struct gpurt_agent_process *top;	/* that process; NULL: there is none that can */
 	bool turns;			/* best-effort processes take turns: the host's word */
-	bool turning;			/* they do now */
+	bool turning;			/* they do now: a process has a priority */
 	struct gpurt_agent_process *turn;	/* whose it is; NULL: nobody's */
 	u64 turn_until;			/* when it passes that on, if another one wants it; U64_MAX: it is not on yet */
 	u64 idle_from;			/* the same, for it is in no segment; U64_MAX: it is in one */
-	u64 recent;			/* until when they take turns */
 	u32 uncut;			/* processes with agents whose slice is not known to be short */
 	u64 doubts;			/* until when any user is doubted */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];

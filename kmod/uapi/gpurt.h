@@ -593,6 +593,7 @@ enum gpurt_order_on {
 enum gpurt_begin_way {
 	GPURT_BEGINS_ISOLATED,		/* all others are off before it has the GPU */
 	GPURT_BEGINS_YIELD,		/* beside them, if it can (GPURT_ORDER_YIELD) */
+	GPURT_BEGINS_TURNS,		/* so, and best-effort processes take turns */
 };
 
 /* In `flags` of struct gpurt_order. */

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from analysis.model import DEFAULT_POLICY, POLICIES
-from analysis.model.platform import ISOLATED, YIELD
+from analysis.model.platform import ISOLATED, TURNS
 from analysis.taskset.file import load
 from gpurt._gpurt import lib
 from gpurt.enums import Begin, Policy
@@ -44,7 +44,7 @@ MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
 
 #: A value of --begin: isolated, and late agents are waited for.
-STRICT, TURNS = "strict", "turns"
+STRICT = "strict"
 #: The time slice of a virtual GPU, ns.
 SLICE_NS = 1024 * 1000
 
@@ -179,7 +179,7 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
     Raises TasksetError, FileError; UsageError where options say what the file says.
     """
     taskset = load(path).taskset
-    if taskset.platform.begin == YIELD:
+    if taskset.platform.begin != ISOLATED:
         raise UsageError("--taskset: the file's segments begin by yield, which virtual GPUs do not know")
     of_file = POLICIES[taskset.platform.policy].number.word
     chosen, words = first_policy(policy, band, of_file)
@@ -334,10 +334,10 @@ cannot be used.""",
     "--user-limit", "limits", f"{LIMITS_HELP}; agents={lib.GPURT_AGENT_LIMIT} on each GPU.",
     **LIMITS, agents=click.IntRange(0, 2**32 - 1),
 )
-@click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice([*Begin.words(), TURNS, STRICT]),
+@click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice([*Begin.words(), STRICT]),
               help="How urgent work begins on NVIDIA's GPUs.  isolated: others are off before, except for late "
-              "agents; strict: these are waited for; yield: others go off while it executes; turns: yield, and beside "
-              "urgent work best-effort processes take turns of 20 ms.")
+              "agents; strict: these are waited for; yield: others go off while it executes; turns: yield, and while "
+              "a real-time process is there best-effort ones take turns of 20 ms.")
 def serve_command(
     path: Path | None, access: Access, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, priority: int, ready_fd: int | None, mechanism: str, bounds: dict[str, int], limits: dict[str, int],
@@ -352,7 +352,7 @@ def serve_command(
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
         raise UsageError("--bound answer must be 1 ms to 60 s")
     agents = limits.pop("agents", lib.GPURT_AGENT_LIMIT)
-    obedience = Obedience(answer_bound, begin != STRICT, agents, begin in (YIELD, TURNS), begin == TURNS)
+    obedience = Obedience(answer_bound, begin != STRICT, agents, begin not in (ISOLATED, STRICT), begin == TURNS)
     band = band_of(normal, priority)
     chosen, words = first_policy(policy, band)
     count, number, space = shared(chosen, energy_path, gpus, Mechanism(mechanism))

@@ -126,7 +126,7 @@ def _beside(one: GpuStatus) -> str:
     """Beside how many others the most urgent process begins by yield now, and how many of these are there at once."""
     now = "no process can do so now" if one.ready is None else f"m = {one.ready}, so many less urgent ones"
     if one.at_once is not None:
-        now += f"; these take turns beside urgent work, at once there are {one.at_once}"
+        now += f"; best-effort ones of these take turns, at once there are {one.at_once}"
     return now
 
 
@@ -156,8 +156,9 @@ def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
             if one.barred_count:
                 barred = f"{one.barred_count} clients are barred from being raised"
                 lines.append(f"GPU {one.gpu}: {barred} (`gpurt status clients`)")
-        if one.begin is Begin.YIELD:
-            lines.append(f"GPU {one.gpu}: begin yield: the most urgent process begins beside others; {_beside(one)}")
+        if one.begin is not Begin.ISOLATED:
+            how = "the most urgent process begins beside others"
+            lines.append(f"GPU {one.gpu}: begin {one.begin.word}: {how}; {_beside(one)}")
         if one.partition_of is not None:
             lines.append(f"GPU {one.gpu}: {_partition(one)}")
         if one.unit_policy:

@@ -103,7 +103,8 @@ def _begin(facts: Facts) -> Record:
     if not facts.yields:
         return []
     counts = {"READY": facts.ready, "AT_ONCE": facts.at_once}
-    return [("BEGIN", lib.GPURT_BEGINS_YIELD), *((name, value) for name, value in counts.items() if value is not None)]
+    way = lib.GPURT_BEGINS_YIELD if facts.at_once is None else lib.GPURT_BEGINS_TURNS
+    return [("BEGIN", way), *((name, value) for name, value in counts.items() if value is not None)]
 
 
 class Commands:

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Turns: one best-effort process is on at a time beside urgent work.  What can happen in any order.
+"""Turns: one best-effort process is on at a time beside real-time ones.  What can happen in any order.
 
 The core is the shipping one.  Agents, connections and the host are those of test_agents_yield.py.
 """
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import agents_pair
 import pytest
 from agents_pair import Pair
 from effort import everything, tries
 from test_agents_yield import BOUND, EVENTS, World, explore
+from test_boosted_controls import CORE, compile_c
 
 from gpurt._gpurt import ffi, lib
 
-TURN, RECENT, NEVER = lib.GPURT_AGENT_TURN_NS, lib.GPURT_AGENT_RECENT_NS, 2**64 - 1
+TURN, LAZY, NEVER = lib.GPURT_AGENT_TURN_NS, lib.GPURT_AGENT_LAZY_NS, 2**64 - 1
 
 
 class Turns(World):
@@ -26,21 +30,25 @@ class Turns(World):
     def __init__(self, size: int, urgent: int = 1, leave_out: str = "") -> None:
         self.one_at_most = False  # best-effort processes have been so since they take turns
         self.strangers: set[int] = set()  # that came since, or take turns only since, or were late
+        self.begun = -1, 0, False  # whose turn it was last, since when, and whether it has been obedient since
+        self.before: tuple[int, set[int]] = 0, set()  # the owner, and who was ordered on then
         super().__init__(size, urgent, leave_out, Pair(size, BOUND, wait=False, yields=True, turns=True))
 
     def copy(self) -> tuple[Any, ...]:
-        return super().copy(), self.one_at_most, set(self.strangers)
+        return super().copy(), self.one_at_most, set(self.strangers), self.begun, self.before
 
     def restore(self, state: tuple[Any, ...]) -> None:
         super().restore(state[0])
-        self.one_at_most, self.strangers = state[1], set(state[2])
+        self.one_at_most, self.strangers, self.begun, self.before = state[1], set(state[2]), *state[3:]
 
     def key(self) -> tuple[Any, ...]:
         a, raws = self.pair.raw, [self.pair.array[name] for name in range(self.size)]
         turn = -1 if a.turn == ffi.NULL else int(a.turn - self.pair.array)
         ends = self.pair.now >= a.turn_until, a.idle_from == NEVER or self.pair.now >= a.idle_from, a.idle_from == NEVER
         own = [(raw.inside, raw.rank, raw.exempt) for raw in raws]
-        return super().key(), a.turning, turn, ends, repr(own), self.one_at_most, tuple(sorted(self.strangers))
+        begun = self.begun[0], min(self.pair.now - self.begun[1], LAZY), self.begun[2]
+        known = self.one_at_most, tuple(sorted(self.strangers)), begun
+        return super().key(), a.turning, turn, ends, repr(own), known
 
     def takers(self) -> list[int]:
         """Those that are on in their turn only."""
@@ -68,13 +76,38 @@ class Turns(World):
         }  # fmt: skip
         self.strangers |= {name for name in self.takers() if raws[name].late or raws[name].doubted}
         on = {name for name in self.takers() if raws[name].on or self.libraries[name].on} - self.strangers
+        assert bool(a.turning) == any(raws[name].rank for name in self.registered())
         assert not (self.one_at_most and a.turning) or len(on) <= 1
         self.one_at_most = bool(a.turning) and len(on) <= 1
+        self.check_count()
+        self.check_hand_over()
+
+    def check_count(self) -> None:
+        """The core knows beside how many the most urgent process is on at most, also of the late.  It has the flag only
+        beside one at most that takes turns."""
+        a, raws = self.pair.raw, self.pair.array
         others = [name for name in self.registered() if a.top != self.pair.array + name]
-        known = not a.only and all(raws[name].answered == raws[name].sequence for name in others)
-        most = len([name for name in others if name not in self.takers()]) + 1 if a.turning and known else len(others)
-        really = sum(self.libraries[name].on for name in set(others) - self.forgiven)
-        assert really <= lib.gpurt_agents_at_once(a) <= most
+        known = all(raws[name].answered == raws[name].sequence for name in others)
+        most = len([name for name in others if name not in self.takers()]) + bool(self.takers())
+        really = sum(self.libraries[name].on for name in others)
+        assert really <= lib.gpurt_agents_at_once(a) <= (most if self.one_at_most and known else len(others))
+        trusted = [name for name in self.takers() if not (raws[name].late or raws[name].doubted)]
+        if any(raws[name].yields for name in self.registered()):
+            assert sum(bool(raws[name].on or self.libraries[name].on) for name in trusted) <= 1
+
+    def check_hand_over(self) -> None:
+        """A turn lasts GPURT_AGENT_LAZY_NS at least.  Nobody gets one while a process owns the GPU."""
+        a, raws = self.pair.raw, self.pair.array
+        holder = -1 if a.turn == ffi.NULL or not a.turn.on else int(a.turn - self.pair.array)
+        name, since, usual = self.begun
+        usual &= name in self.takers() and name not in self.strangers
+        if holder >= 0 and holder != name:
+            assert not usual or self.pair.now >= since + LAZY
+            name, since, usual = holder, self.pair.now, True
+        self.begun = name, since, usual
+        on = {name for name in self.takers() if raws[name].on} - self.strangers
+        assert not a.only or a.only != self.before[0] or on <= self.before[1]
+        self.before = a.only, on
 
     # Events
 
@@ -94,9 +127,9 @@ class Turns(World):
         return True
 
     def time(self, _name: int) -> bool:
-        """The next time at which the turn is passed on, or turns are over."""
+        """The next time at which the turn is passed on."""
         a = self.pair.raw
-        due = [when for when in (a.turn_until, a.idle_from, a.recent) if self.pair.now < when < NEVER]
+        due = [when for when in (a.turn_until, a.idle_from) if self.pair.now < when < NEVER]
         if not a.turning or a.only or not due:
             return False
         self.passes(min(due) - self.pair.now)
@@ -133,7 +166,8 @@ class Turns(World):
             self.go_on()
 
     def settle(self) -> None:
-        """Once all obey: each busy process has its turn, although none ever ends its segment; at last all are on."""
+        """Once all obey: each busy process has its turn, although none ever ends its segment, and the most urgent one
+        keeps the flag.  Once none is real-time any more all are on."""
         self.obedient()
         for name in self.takers():
             self.pair.rank(name, 0, inside=True)
@@ -143,13 +177,14 @@ class Turns(World):
             self.obedient()
             on = {name for name in self.takers() if self.libraries[name].on}
             assert len(on) <= 1 or not self.pair.raw.turning
+            assert self.pair.raw.top == ffi.NULL or self.pair.raw.top.free or self.pair.raw.doubts
             served |= on
-            if self.pair.raw.turning and self.leave_out != "time":
-                due = min(self.pair.raw.turn_until, self.pair.raw.recent)
-                self.pair.tick(max(due - self.pair.now, 0))
+            if self.pair.raw.turn != ffi.NULL and self.leave_out != "time":
+                self.pair.tick(max(self.pair.raw.turn_until - self.pair.now, 0))
         assert served | late >= set(self.takers())
         assert all(self.libraries[name].on for name in set(self.registered()) - set(self.takers()))
-        self.pair.tick(RECENT)
+        for name in range(self.size):
+            self.pair.rank(name, 0, inside=False)
         super().settle()
 
 
@@ -169,11 +204,12 @@ def test_one_at_a_time_and_everyone_in_turn(
 
 
 def walk(world: Turns, choose: random.Random, steps: int) -> None:
-    """Something that can happen does, so many times; then all obey."""
+    """Something that can happen does, so many times; then all obey.  In some walks much comes and changes."""
+    seldom = choose.choice([0.05, 0.5])
     for _ in range(steps):
         happened = False
         while not happened:
-            events = MORE if choose.random() < 0.05 else OFTEN
+            events = MORE if choose.random() < seldom else OFTEN
             happened = choose.choice(events)(world, choose.randrange(world.size))
         world.check()
     world.settle()
@@ -192,6 +228,55 @@ def test_without_its_rules_it_is_wrong(rule: str) -> None:
     def all_of_them() -> None:
         for seed in range(200):
             walk(Turns(4, 1, rule), random.Random(seed), 60)
+
+    with pytest.raises(AssertionError):
+        all_of_them()
+
+
+class Planted:
+    """kmod/core/agents.c with a change, in the place of the one that ships."""
+
+    def __init__(self, folder: Path, right: str, wrong: str) -> None:
+        text = (CORE / "agents.c").read_text(encoding="utf-8")
+        assert text.count(right) == 1, f"agents.c does not say {right!r} once any more"
+        (folder / "agents.c").write_text(text.replace(right, wrong), encoding="utf-8")
+        compile_c("-shared", folder / "agents.c", "-o", folder / "planted.so")
+        self.library, self.ships = ctypes.CDLL(str(folder / "planted.so")), lib
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("gpurt_agents_"):
+            return getattr(self.ships, name)
+        function = getattr(self.library, name)
+        return lambda *arguments: function(*map(self._of_c, arguments))
+
+    @staticmethod
+    def _of_c(argument: Any) -> Any:
+        if isinstance(argument, ffi.CData):
+            return ctypes.c_void_p(int(ffi.cast("uintptr_t", argument)))
+        return argument if isinstance(argument, bytes) else ctypes.c_uint64(argument & NEVER)
+
+
+#: Each rule of turns, and what the core has without it.
+RULES = {
+    "the flag waits for the others": ("top = count_on(a, true) < 2;", "top = true;"),
+    "so does the next one": ("if (p == a->turn && a->owing[GPURT_AGENT_OWES_TURN])", "if (false)"),
+    "a turn lasts a while": ("a->idle_from = now + GPURT_AGENT_LAZY_NS;\n\tarm_at", "arm_at"),
+    "the late may be on": ("bool may = p->on || !obeyed(p) ||", "bool may = p->on ||"),
+    "nobody comes on beside an owner": ("a->lazy && !wanted(a, p))\n\t\treturn p->on", "a->lazy)\n\t\treturn true"),
+    "also between urgent work": ("a->turning |= process_of(pos)->rank > 0", "a->turning |= process_of(pos)->inside"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_without_its_rules_the_core_is_wrong(rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exploration, or a walk, finds each."""
+    planted = Planted(tmp_path, *RULES[rule])
+    monkeypatch.setattr(agents_pair, "lib", planted)
+    monkeypatch.setattr(f"{__name__}.lib", planted)
+
+    def all_of_them() -> None:
+        for seed in range(1000):
+            walk(Turns(4, 1 + seed % 2), random.Random(seed), 60)
 
     with pytest.raises(AssertionError):
         all_of_them()

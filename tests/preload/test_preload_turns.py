@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt serve --begin turns`: best-effort processes take turns beside urgent work, and only then."""
+"""`gpurt serve --begin turns`: best-effort processes take turns while a real-time one is there, and only then."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from links import eventually
 from machines import LONG, FakeGpu, Program, Served, Start, real_time, stop
 
+from gpurt.enums import Begin
 from pycontrol.link.control import Control
 
 KERNEL = "launch 0 20000"
@@ -32,16 +33,15 @@ def on(gpu: FakeGpu, programs: list[Program]) -> list[Program]:
     return [one for one in programs if gpu.enabled(one.pid)]
 
 
-def test_one_at_a_time_beside_urgent_work_and_all_without(
+def test_one_at_a_time_while_a_real_time_process_is_there(
     busy: list[Program], start: Start, plane: Control, gpu: FakeGpu
 ) -> None:
-    """A launch of a process that waits returns at once."""
+    """Also before it has begun anything.  A launch of a process that waits returns at once."""
     urgent, had = real_time(plane, start()), set()
-    eventually(lambda: plane.status()[0].ready == 3)
-    assert plane.status()[0].at_once == 3
+    eventually(lambda: (plane.status()[0].ready, plane.status()[0].at_once) == (3, 1))
+    assert plane.status()[0].begin is Begin.TURNS
 
     def each_had_a_turn() -> bool:
-        urgent.do(KERNEL, "all")
         now = on(gpu, busy)
         had.update(now)
         for one in busy:
@@ -49,8 +49,31 @@ def test_one_at_a_time_beside_urgent_work_and_all_without(
         return had == {*busy} and len(now) < 2 and plane.status()[0].at_once == 1
 
     eventually(each_had_a_turn)
+    urgent.do(KERNEL, "all")
+    plane.set_priority(urgent.pid, 0)
     eventually(lambda: on(gpu, busy) == busy)
-    assert plane.status()[0].at_once == 3
+    assert (plane.status()[0].ready, plane.status()[0].at_once) == (None, 4)
+
+
+def test_the_turn_of_one_that_dies_goes_on(busy: list[Program], start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """One that comes waits for its own."""
+    real_time(plane, start())
+    eventually(lambda: plane.status()[0].at_once == 1)
+    for one in busy:
+        one.kill()
+    fresh = [start() for _ in range(2)]
+    for one in fresh:
+        one.do(KERNEL)
+    had: set[Program] = set()
+
+    def each_had_a_turn() -> bool:
+        now = on(gpu, fresh)
+        had.update(now)
+        for one in fresh:
+            one.do(KERNEL)
+        return had == {*fresh} and len(now) < 2 and plane.status()[0].at_once == 1
+
+    eventually(each_had_a_turn)
 
 
 def test_the_idle_pass_their_turn_on(busy: list[Program], start: Start, plane: Control, gpu: FakeGpu) -> None:

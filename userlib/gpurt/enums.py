@@ -110,6 +110,7 @@ class Begin(Words):
 
     ISOLATED = lib.GPURT_BEGINS_ISOLATED
     YIELD = lib.GPURT_BEGINS_YIELD
+    TURNS = lib.GPURT_BEGINS_TURNS
 
 
 class Overrun(Words):
