@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.answers import compiled, registry
 from analysis.chains.bounds import bound_of
 from analysis.model import MS, POLICIES, Taskset, Waiting
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED
 from analysis.rta import Result, Test, boosted
 from analysis.rta.kernel_thread import THREAD_CPU
 
@@ -84,7 +84,7 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
         test
         for test in registry.TESTS.values()
         if stated(test) and not test.assigns and wanted == {test.policy} and (test.waiting is mode or not modes)
-        and (test.yields or taskset.platform.begin != YIELD)
+        and (test.yields or taskset.platform.begin == ISOLATED)
         and test.fits(taskset) and test.divides(taskset) and not thread_moves(test, taskset)
     ]  # fmt: skip
 
@@ -193,7 +193,7 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
         other.append(f"tasks that all wait in mode {test.waiting.value}")
     if test.assigns:
         other.append("GPU priorities that `gpurt plan priorities` finds where the file's fail")
-    if taskset.platform.begin == YIELD and not (test.yields and not test.assigns):
+    if taskset.platform.begin != ISOLATED and not (test.yields and not test.assigns):
         other.append("segments that begin isolated")
     if thread_moves(test, taskset):
         other.append("a thread that stays on CPU 0")

@@ -152,6 +152,7 @@ static void strip_part(struct part *p)
 
 	p->gpu_since = p->tickets = 0;
 	p->lazy_until = left(p->lazy_until, p->sim->now);
+	p->turn_until = left(p->turn_until, p->sim->now);
 	p->caller = NULL;
 	p->sched.since = p->sched.runner_since = p->sched.asked = p->sched.deadline = 0;
 	v->slice_end = slice_left(p);

@@ -47,6 +47,9 @@ struct part {
 	struct job_task *owner;		/* who is to be alone */
 	u64 lazy_until;			/* it shares the GPU until then; U64_MAX: it does not */
 	u64 tickets;			/* calls that agents have made */
+	struct job_task *turn;		/* whose it is of those that take turns */
+	bool turn_on;			/* it may be on */
+	u64 turn_until;			/* when it is passed on, if nobody owns the GPU then; U64_MAX: it is not on yet */
 	struct job_task *on_gpu;
 	struct job_task *caller;	/* of the latest begin or end */
 	u64 gpu_since;

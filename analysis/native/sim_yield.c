@@ -4,7 +4,9 @@
  * group is on.  A post tells the host, which has all others taken off after `lazy`, or sooner: at once after a segment
  * that outlasted that.  Another process's begin has them taken off first.  A process has one order at a time, and one
  * call at a time is carried out, in the order in which agents make them.  No time is longer than the config says; each
- * may be shorter.
+ * may be shorter.  One process at a time is on of those that take turns.  It passes its turn on as soon as it may, or
+ * later.  The next one comes on when all others have answered that they are off.  While the host knows of an owner
+ * nobody passes the turn on, or comes on in a new one.
  */
 #include "sim.h"
 
@@ -71,6 +73,12 @@ void sim_yield_init(struct job_task *t)
 {
 	t->yield.read = t->yield.at = t->yield.gap = U64_MAX;
 	t->part->lazy_until = U64_MAX;
+	t->yield.off = t->task->turns && t->part->turn;
+	if (!t->task->turns || t->part->turn)
+		return;
+	t->part->turn = t;
+	t->part->turn_on = true;
+	t->part->turn_until = t->part->sim->config->yield.lazy;
 }
 
 void sim_yield_begin(struct sim *s, struct job_task *t)
@@ -167,6 +175,31 @@ static bool is_alone(const struct sim *s, const struct job_task *owner)
 	return true;
 }
 
+/* Passes the turn on if it is time; the one whose it is comes on once the others are off. */
+static void pass_turn(struct sim *s, struct part *p)
+{
+	struct job_task *t, *last = s->tasks + s->count - 1;
+	bool passes = s->now >= p->turn_until, others = false;
+
+	if (!p->turn || p->owner)
+		return;
+	for (t = p->turn; passes; ) {
+		t = t == last ? s->tasks : t + 1;
+		passes = !t->task->turns;
+		if (passes)
+			continue;
+		p->turn = t;
+		p->turn_until = U64_MAX;
+		p->turn_on = false;
+	}
+	for (t = s->tasks; t <= last; t++)
+		others |= t != p->turn && t->task->turns && (t->yield.order || !t->yield.off);
+	if (p->turn_on || others)
+		return;
+	p->turn_on = true;
+	p->turn_until = s->now + s->config->yield.lazy + within(s, s->config->yield.lazy);
+}
+
 /* The one rule for orders: all processes are on, or only the owner is, which comes on after all others are off. */
 static void give_orders(struct sim *s, struct part *p)
 {
@@ -174,8 +207,10 @@ static void give_orders(struct sim *s, struct part *p)
 	struct job_task *t;
 	bool off;
 
+	pass_turn(s, p);
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		off = owner && (t != owner || (t->yield.off && !is_alone(s, owner)));
+		off |= t->task->turns && (t != p->turn || !p->turn_on);
 		if (t == owner && t->yield.waits && !t->yield.off && is_alone(s, owner)) {
 			t->yield.waits = false;
 			launch_held(s, t);
@@ -251,8 +286,11 @@ static u64 next_of(const struct job_task *t)
 u64 sim_yield_next(const struct sim *s)
 {
 	const struct job_task *t;
-	u64 next = s->parts->lazy_until;
+	const struct part *p = s->parts;
+	u64 next = p->lazy_until;
 
+	if (p->turn && !p->owner && p->turn_until < next)
+		next = p->turn_until;
 	for (t = s->tasks; t < s->tasks + s->count; t++)
 		if (next_of(t) < next)
 			next = next_of(t);

@@ -73,6 +73,7 @@ struct gpurt_sim_task {
 	u32 thread;			/* tasks of one number, up to that of tasks, are served by one thread; 0: by its own */
 	u32 order;			/* of that thread, enum gpurt_sim_order */
 	u32 rank;			/* its place in the thread's order, 0 first */
+	u32 turns;			/* begin by turns: its process takes some */
 	u32 timer;			/* it skips releases while a job waits to be served */
 	u32 parent;			/* the task whose worker it is, from 1 on; 0: it has releases of its own */
 	u32 group;			/* tasks of one number, up to that of tasks, own the GPU as a group; 0: it is in none */

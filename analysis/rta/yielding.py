@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from analysis.model import Copy, CpuSegment, GpuSegment, Segment, Task, Taskset
-from analysis.model.platform import ISOLATED, YIELD, Platform, Yield
+from analysis.model.platform import ISOLATED, TURNS, Platform, Yield
 from gpurt.units import exact_ms
 
 
@@ -22,17 +22,19 @@ def users(taskset: Taskset) -> list[Task]:
 def wait(segment: GpuSegment, taskset: Taskset) -> int:
     """How much longer than G^e a segment of the most urgent task may take beside what updates are charged, ns.
 
-    min(k Delta + m (theta + s), W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is charged,
-    and W has one.  W alone where a slice of the task itself may end before others are off.
+    min(k Delta + (m + h) (theta + s), W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is
+    charged, and W has one.  W alone where a slice of the task itself may end before others are off.  So it is where a
+    turn may be handed on more than once before the host knows of the segment.
     """
     platform, others = taskset.platform, len(users(taskset)) - 1
     values = _values(platform)
     off = values.lazy + 2 * values.decision + (0 if others else platform.epsilon)
     alone = values.lazy + 2 * values.decision + platform.epsilon
-    if not segment.ready or min(segment.pure.worst, alone) > values.long:
+    handed = platform.begin == TURNS
+    if not segment.ready or min(segment.pure.worst, alone) > values.long or (handed and values.decision > values.lazy):
         return off
-    turns = (values.groups + others) * (platform.theta + values.slice)
-    return min(segment.ready * (turns + platform.theta) + turns, off)
+    groups, turn = values.groups + others, platform.theta + values.slice
+    return min(segment.ready * (groups * turn + platform.theta) + (groups + handed) * turn, off)
 
 
 def _values(platform: Platform) -> Yield:
@@ -43,7 +45,7 @@ def _values(platform: Platform) -> Yield:
 def contained(taskset: Taskset) -> Taskset:
     """Replaces begin by yield by isolated begins: the result has a bound wherever the taskset has one."""
     platform, found = taskset.platform, users(taskset)
-    if platform.begin != YIELD or not found:
+    if platform.begin == ISOLATED or not found:
         return taskset
     longer = replace(found[0], segments=tuple(_longer(one, taskset) for one in found[0].segments))
     alone = {"alpha": 0, "theta": 0} if len(found) == 1 else {}
@@ -60,10 +62,11 @@ def _longer(segment: Segment, taskset: Taskset) -> Segment:
 def remarks(taskset: Taskset) -> list[str]:
     """A sentence on how much longer the segments of the most urgent task count; none where segments begin otherwise."""
     platform, found = taskset.platform, users(taskset)[:1]
-    if platform.begin != YIELD or platform.yields is None or not found:
+    if platform.begin == ISOLATED or platform.yields is None or not found:
         return []
     times = ", ".join(exact_ms(wait(one, taskset)) for one in found[0].gpu_segments)
-    return [f"begin by yield: the GPU segments of {found[0].name} count as longer by what they may wait: {times}"]
+    longer = f"the GPU segments of {found[0].name} count as longer by what they may wait: {times}"
+    return [f"begin by {platform.begin}: {longer}"]
 
 
 def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
@@ -72,18 +75,19 @@ def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
     ``able``: whether the test is about a system in which they may.
     """
     platform, found = taskset.platform, users(taskset)
-    if platform.begin != YIELD or not found:
+    if platform.begin == ISOLATED or not found:
         return None
     if not able:
-        return f'{name} is for begin = "{ISOLATED}", and the file has "{YIELD}"'
+        return f'{name} is for begin = "{ISOLATED}", and the file has "{platform.begin}"'
     values, equal = platform.yields, _equal(found)
     free = {t.process or (t.thread.name if t.thread else t.name) for t in taskset if t.best_effort and t.uses_gpu}
+    least = min(len(free), 1) if platform.begin == TURNS else len(free)
     reasons = {
         "yield is missing in [platform]: what was measured of slices and decisions": values is None,
         "theta is missing in [platform]: what a context switch takes": not platform.theta_known,
         "alpha is below theta, although updates wait for switches under way": platform.alpha < platform.theta,
-        f"groups is below {len(free)}: so many of the file's best-effort processes use the GPU":
-            values is not None and values.groups < len(free),
+        f"groups is below {least}: so many of the file's best-effort processes use the GPU at once":
+            values is not None and values.groups < least,
         "stall is not 0: anyone may make calls at any rate, and each stops whatever executes":
             values is not None and values.stall > 0,
         "no bound is known for partitions, workers and processes of several threads whose segments begin by yield":

@@ -23,7 +23,7 @@ from analysis.model import (
 )
 from analysis.model.callbacks import Callback, Order
 from analysis.model.fold import units_of
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED, TURNS
 from analysis.rta.resources import ceiling_of
 from analysis.traces.trace import ON_GPU, TIMED, About, Event, Kind, Trace, costs_of, placed_of, traced_times
 from gpurt._gpurt import ffi, lib
@@ -223,6 +223,7 @@ class SimulatorCall:
         self.tasks: CData = ffi.new("struct gpurt_sim_task[]", len(taskset))
         numbers = {task.name: number for number, task in enumerate(taskset, 1)}
         first, shared, threads, processes = 0, _shared(taskset), list(taskset.threads), list(taskset.processes)
+        takers = _takers(taskset)
         for index, task in enumerate(taskset):
             waiting = options.waiting or task.waiting
             form = task.form_in(waiting) if options.form is None else options.form
@@ -241,7 +242,7 @@ class SimulatorCall:
                 "process": processes.index(task.process or "") + 1 if _together(task, taskset) else 0,
                 "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
                 "conflict": _factor(task.conflict, f"{task.name}: conflict") if slows else lib.GPURT_FACTOR_ONE,
-                **_served(task, threads),
+                **_served(task, threads), "turns": task.name in takers,
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
                 **_forked(task, taskset, numbers),
             }  # fmt: skip
@@ -295,6 +296,15 @@ def _slice(task: Task, taskset: Taskset) -> int:
     return found.long if task.segment_priority == top and not task.best_effort else found.slice
 
 
+def _takers(taskset: Taskset) -> set[str]:
+    """Begin by turns: the tasks whose processes take turns, so that there are as many groups as the file says."""
+    platform = taskset.platform
+    if platform.begin != TURNS or platform.yields is None:
+        return set()
+    names = [task.name for task in taskset if task.best_effort and task.uses_gpu]
+    return set(names[max(platform.yields.groups - 1, 0) :])
+
+
 def _yields(taskset: Taskset) -> dict[str, int]:
     """The times of begin by yield; nothing where segments begin otherwise.
 
@@ -302,7 +312,7 @@ def _yields(taskset: Taskset) -> dict[str, int]:
     """
     platform = taskset.platform
     values, step = platform.yields, max(platform.alpha - platform.theta, 0) // 3
-    if platform.begin != YIELD or values is None:
+    if platform.begin == ISOLATED or values is None:
         return {}
     decision = min(values.decision, step)
     call = (step - decision) // (sum(task.uses_gpu for task in taskset) + 1)
@@ -448,7 +458,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
         raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
     if not 0 <= options.job_cpu < taskset.platform.cpus:
         raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
-    if taskset.platform.begin == YIELD:
+    if taskset.platform.begin != ISOLATED:
         others = taskset.partitions or taskset.forks or taskset.processes or not options.rules.yields
         if others or taskset.platform.yields is None:
             why = "is simulated under policy segment only, without partitions, workers and processes of several threads"

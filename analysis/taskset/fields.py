@@ -7,7 +7,7 @@ import re
 
 from analysis.model import DEFAULT_POLICY, POLICIES, Intensity, Protocol, Sharing, Waiting
 from analysis.model.callbacks import Callback, Order
-from analysis.model.platform import ISOLATED, YIELD
+from analysis.model.platform import ISOLATED, TURNS, YIELD
 from analysis.taskset import schema
 from analysis.taskset.clocks import CLOCKS
 from analysis.taskset.schema import Field
@@ -74,10 +74,13 @@ PLATFORM = {
         f"how the GPU is scheduled; {DEFAULT_POLICY} unless given",
     ),
     "begin": Field(
-        schema.choice(ISOLATED, YIELD),
-        "policy segment: others are off before a GPU segment executes, or go off while it does; isolated unless given",
+        schema.choice(ISOLATED, YIELD, TURNS),
+        "policy segment: others are off before a GPU segment executes, or go off while it does (turns: best effort "
+        "takes turns before); isolated unless given",
     ),
-    "yield": Field(schema.table_of_fields(YIELDING), "begin by yield: what was measured; no bound unless given"),
+    "yield": Field(
+        schema.table_of_fields(YIELDING), "begin by yield or turns: what was measured; no bound unless given"
+    ),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),
         "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",

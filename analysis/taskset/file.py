@@ -25,7 +25,7 @@ from analysis.model import (
     Waiting,
 )
 from analysis.model.callbacks import Callback
-from analysis.model.platform import ISOLATED, YIELD, Yield
+from analysis.model.platform import ISOLATED, TURNS, Yield
 from analysis.taskset import chains, clocks, forks, resources, schema, threads
 from analysis.taskset import partitions as partitions_of_file
 from analysis.taskset.assumed import assumed
@@ -227,10 +227,10 @@ def _platform(value: object, report: Mistakes) -> Platform | None:
         report.add(("platform", "epsilon"), "epsilon: is alpha + theta, so it cannot be less than either")
     elif epsilon is not None and alpha + theta != epsilon:
         report.add(("platform", "epsilon"), "epsilon: is not alpha + theta; leave one of the three out")
-    if values.get("begin") == YIELD and not POLICIES[values.get("policy", DEFAULT_POLICY)].yields:
-        report.add(("platform", "begin"), 'begin: yield goes with policy = "segment" only')
-    if "yield" in values and values.get("begin") != YIELD:
-        report.add(("platform", "yield"), 'yield: goes with begin = "yield"')
+    if values.get("begin", ISOLATED) != ISOLATED and not POLICIES[values.get("policy", DEFAULT_POLICY)].yields:
+        report.add(("platform", "begin"), f'begin: {values["begin"]} goes with policy = "segment" only')
+    if "yield" in values and values.get("begin", ISOLATED) == ISOLATED:
+        report.add(("platform", "yield"), 'yield: goes with begin = "yield" or "turns"')
     thread_cpu, last = values.get("thread_cpu"), values["cpus"] - 1
     if thread_cpu is not None and thread_cpu > last:
         report.add(("platform", "thread_cpu"), f"thread_cpu: the platform has CPUs 0 to {last}, got {thread_cpu}")
@@ -351,7 +351,7 @@ def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     Under policies lock-* best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
     """
     users = [task for task in taskset.real_time if task.uses_gpu]
-    if users and taskset.platform.begin == YIELD and (missing := {"theta", "yield"} - platform.keys()):
+    if users and taskset.platform.begin != ISOLATED and (missing := {"theta", "yield"} - platform.keys()):
         why = "is missing, which bounds of begin by yield need"
         return tuple(report.problem(("platform",), f"platform: {key} {why}") for key in sorted(missing))
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
@@ -390,9 +390,9 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
         report.problem(("task", places[one.task], "segments"), f"task {one.task}: workers: {why}")
         for one in taskset.forks
     ]
-    if taskset.platform.begin == YIELD:
+    if taskset.platform.begin != ISOLATED:
         why = "no plan and no virtual GPU has it; analyze, attack, margins, report, simulate and trace check know it"
-        found.append(report.problem(("platform", "begin"), f"platform: begin by yield: {why}"))
+        found.append(report.problem(("platform", "begin"), f"platform: begin by {taskset.platform.begin}: {why}"))
     return tuple(found)
 
 
@@ -409,6 +409,12 @@ YIELDS = (
     "comes, no agent is late; that priorities are set, or were seen before; that segments of the most urgent task are "
     "kernels of one stream, and begun by its library; and that the host and the agents' threads take no time of the "
     "tasks' CPUs"
+)
+
+#: The assumption of m where best-effort processes take turns.
+TURNS_COUNTED = (
+    "best-effort processes take turns: [platform.yield] has one group for all that do, and one for each that marks its "
+    "segments itself or has a group, a budget or an exemption; none of them changes while a real-time task executes"
 )
 
 
@@ -439,8 +445,10 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
             )
     if any(one.turns for one in taskset.rules):
         yield TURNS_ASSUMED
-    if platform.begin == YIELD:
+    if platform.begin != ISOLATED:
         yield YIELDS
+    if platform.begin == TURNS:
+        yield TURNS_COUNTED
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and ((known := POLICIES[platform.policy]).turns or known.locks):

@@ -12,7 +12,7 @@ from analysis.answers import partitions as plan
 from analysis.answers.loading import refuse_file
 from analysis.answers.verdict import answer
 from analysis.model import Assumed, Task, Taskset
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED
 from analysis.partition.merge import Merger
 from analysis.rta.partition_order import locked, not_isolated
 from analysis.taskset import TasksetFile
@@ -110,7 +110,7 @@ def standing_places(taskset: Taskset, why: str) -> str:
     sized = all(part.size is not None for part in taskset.partitions)
     if not sized or not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
         return why
-    if taskset.platform.begin == YIELD or any(part.shared for part in taskset.partitions):
+    if taskset.platform.begin != ISOLATED or any(part.shared for part in taskset.partitions):
         return why
     if unknown := not_isolated(taskset) or locked(taskset):
         return unknown

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from attack_search import Effort, attack, bounds_of, ways
 from effort import tries
-from kinds import Drawing
+from kinds import Drawing, in_turns
 from tiny import tiny_for, yielding
 
 from analysis.answers import registry
 from analysis.answers.verdict import answer, covering
 from analysis.attack.exact import TooManyStatesError, explore
 from analysis.model import MS, US, Taskset, Waiting
-from analysis.model.platform import Yield
+from analysis.model.platform import TURNS, Yield
 from analysis.rta import Bound
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import parse
@@ -87,20 +87,23 @@ def test_bounds_by_hand() -> None:
     assert wcrt(both, "detector") == wcrt(apart, "detector") + 2 * 1_100 * US
 
 
+@pytest.mark.parametrize("kind", ["yields", "turns"])
 @pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy", "gcaps-mixed"])
-def test_no_schedule_exceeds_a_bound(name: str) -> None:
+def test_no_schedule_exceeds_a_bound(name: str, kind: str) -> None:
     """Nor does best effort stop."""
-    found = attack(registry.TESTS[name], tries(60, 20), seed=5, effort=Effort(2, 4), draw=Drawing(("yields",)))
+    found = attack(registry.TESTS[name], tries(60, 20), seed=5, effort=Effort(2, 4), draw=Drawing((kind,)))
     assert found.schedulable > tries(60, 20) // 6
     assert not found.violations, found.smallest
 
 
+@pytest.mark.parametrize("turns", [False, True])
 @pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy", "gcaps-mixed"])
-def test_no_schedule_of_tiny_systems_exceeds_a_bound(name: str) -> None:
+def test_no_schedule_of_tiny_systems_exceeds_a_bound(name: str, turns: bool) -> None:
     """Each schedule, where times of the host are nothing or the longest."""
     rng, test, looked = random.Random(3), registry.TESTS[name], 0
     for _ in range(tries(150, 60)):
-        taskset = yielding(tiny_for(test, rng, 12), rng)
+        taskset = tiny_for(test, rng, 12)
+        taskset = in_turns(yielding(demoted(taskset), rng), rng) if turns else yielding(taskset, rng)
         result = test.run(taskset)
         bounds = bounds_of(taskset, result)
         if not result.schedulable or not any(task.uses_gpu for task in taskset.real_time):
@@ -113,6 +116,12 @@ def test_no_schedule_of_tiny_systems_exceeds_a_bound(name: str) -> None:
             looked += 1
             assert all(found.worst[task] <= bound for task, bound in bounds.items()), (taskset, found.worst, bounds)
     assert looked >= tries(150, 60) * 2 // 15
+
+
+def demoted(taskset: Taskset) -> Taskset:
+    """All tasks but one are best effort."""
+    first, *others = sorted(taskset, key=lambda task: -task.priority)
+    return replace(taskset, tasks=(first, *(replace(task, priority=0, gpu_priority=None) for task in others)))
 
 
 def exceeded(said: Taskset, true: Taskset, less: int = 0) -> bool:
@@ -157,6 +166,32 @@ def test_each_fact_is_needed() -> None:
     lazier = with_yield(two, lazy=5 * MS)
     assert exceeded(two, lazier)
     assert not exceeded(lazier, lazier)
+
+
+def in_turn(taskset: Taskset, groups: int = 1, **changes: int) -> Taskset:
+    """The same processes, where all but ``groups`` - 1 take turns."""
+    taskset = with_yield(taskset, groups=groups, **changes)
+    return replace(taskset, platform=replace(taskset.platform, begin=TURNS))
+
+
+def test_turns_by_hand() -> None:
+    """Three processes count as one, and a turn that is handed on as one more slice; late news of a begin as W."""
+    once = CAMERA.replace("ready = 2", "ready = 1")
+    three = taskset_of(once, TRAINER, *(TRAINER.replace("trainer", name) for name in ("second", "third")), groups=3)
+    assert wcrt(in_turn(three), "camera") == 8 * MS + (1_000 + 2 * 750) * US + 2_700 * US
+    assert wcrt(in_turn(three, decision=1_001 * US), "camera") == 8 * MS + 2 * (1_000 + 2 * 1_001 + 1_600) * US
+    none = registry.TESTS["gcaps-suspend"].run(in_turn(three, groups=0))
+    assert "groups is below 1" in str(none.failures[0])
+
+
+def test_without_turns_the_bound_is_exceeded() -> None:
+    """Three more processes are on then, and the file counts one."""
+    once, others = GAPS.replace("ready = 6", "ready = 1"), ("second", "third", "fourth")
+    true = taskset_of(once, TRAINER, *(TRAINER.replace("trainer", name) for name in others), groups=4)
+    true = with_yield(true, lazy=20 * MS)
+    said = in_turn(true)
+    assert not exceeded(said, said)
+    assert exceeded(said, true)
 
 
 #: Two short segments of a job, with less time between them than orders take.

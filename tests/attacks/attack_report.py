@@ -59,7 +59,7 @@ def toml(taskset: Taskset) -> str:
     if yields := platform.yields:
         known = (one for one in yields.times.items() if one[0] not in ("lazy", "long"))
         times = "".join(f', {key} = "{format_time(time)}"' for key, time in known)
-        lines += ['policy = "segment"', 'begin = "yield"', f"yield = {{ groups = {yields.groups}{times} }}"]
+        lines += ['policy = "segment"', f'begin = "{platform.begin}"', f"yield = {{ groups = {yields.groups}{times} }}"]
     if platform.compute_units:
         lines.append(f"compute_units = {platform.compute_units}")
     if any(part.own_gpu for part in taskset.parts):

@@ -23,7 +23,7 @@ from analysis.answers.pool import processes
 from analysis.answers.registry import find_test
 from analysis.attack.exact import prioritised
 from analysis.model import Taskset
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED
 from analysis.rta import Test
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 
@@ -120,7 +120,7 @@ def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort 
     for options in ways(test, taskset, rng):
         run = worst_over_offsets(taskset, options, effort.runs)
         ended = {name: one.finished + one.dropped == one.jobs for name, one in run.tasks.items()}
-        stopped |= taskset.platform.begin == YIELD and not all(ended[t.name] for t in taskset if t.thread is None)
+        stopped |= taskset.platform.begin != ISOLATED and not all(ended[t.name] for t in taskset if t.thread is None)
         jobs, seen = jobs + sum(one.jobs for one in run.tasks.values()), longest(run)
         ratios = {name: Fraction(seen[name], bound) for name, bound in bounds.items()}
         broken = [name for name in bounds if ratios[name] > 1]

@@ -13,14 +13,14 @@ from random_tasksets import DRAWN_PERIODS
 
 from analysis.model import MS, US, Chain, CpuSegment, Fork, GpuSegment, Span, Task, Taskset
 from analysis.model.callbacks import Callback, Order, Thread
-from analysis.model.platform import YIELD, Yield
+from analysis.model.platform import TURNS, YIELD, Yield
 from analysis.model.relations import beginnings
 from analysis.rta import Test
 
 #: Kinds of tasksets, and the field of a test that has bounds of each; empty: all have.
 KINDS = {
     "threads": "threads", "pending": "pending", "latency": "latency", "workers": "paths", "yields": "yields",
-    "chains": "",
+    "turns": "yields", "chains": "",
 }  # fmt: skip
 #: Chains of a taskset, at most.
 MAX_CHAINS = 3
@@ -35,8 +35,10 @@ class Drawing:
     def __call__(self, test: Test, rng: random.Random) -> Taskset:
         taskset = random_system(test, rng)
         able = {kind for kind in self.kinds if not KINDS[kind] or getattr(test, KINDS[kind])}
-        if "yields" in able:
+        if able & {"yields", "turns"}:
             taskset = with_random_yield(taskset, rng)
+        if "turns" in able:
+            taskset = in_turns(taskset, rng)
         if "threads" in able:
             taskset = with_random_threads(taskset, rng)
         if "pending" in able:
@@ -66,6 +68,14 @@ def with_random_yield(taskset: Taskset, rng: random.Random) -> Taskset:
     found = Yield(slice_, groups, _ns(rng.choice([0, 0.02, 0.1, 0.5])), 0)
     platform = replace(taskset.platform, alpha=alpha, theta=theta, begin=YIELD, yields=found, policy="segment")
     return replace(taskset, platform=platform, tasks=tasks)
+
+
+def in_turns(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset, whose segments begin by yield, where some best-effort processes take turns, or all."""
+    values = taskset.platform.yields
+    assert values is not None
+    values = replace(values, groups=rng.randint(min(values.groups, 1), values.groups))
+    return replace(taskset, platform=replace(taskset.platform, begin=TURNS, yields=values))
 
 
 def _busy(name: str, cpus: int, rng: random.Random) -> Task:

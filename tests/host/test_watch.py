@@ -374,7 +374,7 @@ class Failing:
         return self.control.rules()
 
     def clients(self) -> list[ClientInfo]:
-        known: dict[str, Any] = {"yields": self.begin is not Begin.YIELD, "exempt": self.exempt}
+        known: dict[str, Any] = {"yields": self.begin is Begin.ISOLATED, "exempt": self.exempt}
         return [replace(one, **known) for one in self.control.clients()]
 
 
@@ -394,13 +394,14 @@ def test_a_client_of_another_cpu_priority_is_found_that_comes_later(host: Path, 
     assert said == [(What.PRIORITY, "executes at priority 0, the file says 7 for camera")]
 
 
-def test_a_client_that_cannot_begin_by_yield_is_found(host: Path, file: Path) -> None:
+@pytest.mark.parametrize("way", [Begin.YIELD, Begin.TURNS])
+def test_a_client_that_cannot_begin_by_yield_is_found(host: Path, file: Path, way: Begin) -> None:
     """No event tells of it, and a client may come after the watch."""
-    yields = 'begin = "yield"\nyield = { slice = "1ms", groups = 1, decision = "1us", stall = "0us" }\n'
+    yields = f'begin = "{way.word}"\nyield = {{ slice = "1ms", groups = 1, decision = "1us", stall = "0us" }}\n'
     file.write_text(FILE.replace('policy = "segment"\n', f'policy = "segment"\ntheta = "1us"\n{yields}'))
     with connect(str(host)) as control, connect(str(host)) as asks:
         failing = Failing(asks)
-        failing.begin = Begin.YIELD
+        failing.begin = way
         watcher = Watcher(control, cast("Control", failing), Judge(load(file), {}))
         batches = watcher.findings(threading.Event())
         assert next(batches) == []
@@ -408,7 +409,8 @@ def test_a_client_that_cannot_begin_by_yield_is_found(host: Path, file: Path) ->
             found = list[str]()
             while not found:
                 found += [one.text for one in (*next(batches), *watcher._look())]
-        assert [text.partition(", as the file")[0].partition(") ")[2] for text in found] == ["cannot begin by yield"]
+        said = [text.partition(", as the file")[0].partition(") ")[2] for text in found]
+        assert said == [f"cannot begin by {way.word}"]
         failing.begin = Begin.ISOLATED
         assert ["segments begin by isolated" in one.text for one in watcher._look()] == [True]
 

@@ -442,6 +442,31 @@ def test_a_file_for_shorter_slices_than_agents_give_is_not_the_hosts(slice_: str
     assert ("begin" in codes(file, host)) is not right
 
 
+@pytest.mark.parametrize(
+    ("wanted", "groups", "decision", "changes", "why"),
+    [
+        ("turns", 1, "10us", {"begin": Begin.TURNS, "ready": 5, "at_once": 1}, ""),
+        ("turns", 1, "10us", {"begin": Begin.TURNS, "ready": 9, "at_once": 9}, "beside 9 others, more than"),
+        ("turns", 1, "10us", {"begin": Begin.TURNS, "at_once": 9}, ""),  # nobody begins so now
+        ("turns", 1, "10us", {"begin": Begin.YIELD, "ready": 1}, "begin by yield, the file is for turns"),
+        ("turns", 1, "10us", {}, "begin by isolated, the file is for turns"),
+        ("yield", 5, "10us", {"begin": Begin.TURNS, "ready": 5, "at_once": 1}, ""),
+        ("yield", 4, "10us", {"begin": Begin.TURNS, "ready": 9, "at_once": 1}, "beside 9 others, more than"),
+        ("yield", 5, "2ms", {"begin": Begin.TURNS, "ready": 5, "at_once": 1}, "begin by turns, the file is for yield"),
+        ("", 0, "", {"begin": Begin.TURNS, "ready": 5, "at_once": 1}, "begin by turns, the file is for isolated"),
+    ],
+)  # fmt: skip
+def test_a_file_with_turns_is_for_a_host_with_turns(
+    wanted: str, groups: int, decision: str, changes: dict[str, Any], why: str
+) -> None:
+    """And for one that has no more processes on at once than the file counts; one with yield for both hosts."""
+    values = f'yield = {{ slice = "1ms", groups = {groups}, decision = "{decision}", stall = "0us" }}'
+    file = parse(Path("set.toml"), text("segment", f'begin = "{wanted}"\n{values}' if wanted else ""))
+    host = under("segment", replace(REAL, **changes))
+    found = [one.text for one in objections(file, host) if one.code is Code.BEGIN]
+    assert [why in one for one in found] == ([True] if why else [])
+
+
 @pytest.mark.parametrize("broken", ["", "[]", "{}", '{"gpus": 3}', '{"gpus": [{}]}', "null", "nan"])
 def test_a_trace_without_its_host_is_no_evidence_and_still_has_its_policy(broken: str) -> None:
     file = PARSED["segment suspend"]

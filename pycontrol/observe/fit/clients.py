@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.model import Task
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED
 from analysis.taskset import Launch, TasksetFile
 from gpurt.enums import Form
 from gpurt.text import visible
@@ -170,10 +170,10 @@ def _yields(file: TasksetFile, one: ClientInfo, who: str, tasks: Sequence[Task])
     """
     users = [task for task in file.taskset.real_time if task.uses_gpu]
     first = max(users, key=lambda task: file.gpu_priorities[task.name], default=None)
-    if file.taskset.platform.begin == YIELD and one.yields is False and first in tasks:
-        text = f"{who} cannot begin by yield, as the file has it: it is late, exempt or has a budget, marks its "
+    if file.taskset.platform.begin != ISOLATED and one.yields is False and first in tasks:
+        text = f"{who} cannot begin by {file.taskset.platform.begin}, as the file has it: it is late, exempt or has a "
         cure = "start it anew with this release's preload library; GPURT_VERBOSE=1 says what it met"
-        text += "segments itself, or slices of a process on the GPU cannot be shortened"
+        text += "budget, marks its segments itself, or slices of a process on the GPU cannot be shortened"
         yield Objection(Code.BEGIN, text, cure)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from analysis.answers.partitions import shared_cpus
 from analysis.model import POLICIES, Partition, Task, Taskset, Waiting
+from analysis.model.platform import TURNS, YIELD
 from analysis.rta.kernel_thread import POLL
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import beyond_normal
 from analysis.taskset.mechanisms import way_of
 from gpurt._gpurt import lib
-from gpurt.enums import Form, Notice, Policy, Tier
+from gpurt.enums import Begin, Form, Notice, Policy, Tier
 from gpurt.text import visible
 from gpurt.units import US, exact_ms
 from pycontrol.link.control import GpuStatus
@@ -93,17 +94,23 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """GPUs whose most urgent process begins otherwise than the file says, or beside more processes."""
+    """GPUs whose most urgent process begins otherwise than the file says, or beside more processes.
+
+    Turns only take processes off: so they do not harm a file that counts all, if each is handed on once in a segment.
+    """
     wanted_way, values = file.taskset.platform.begin, file.taskset.platform.yields
+    most = values.groups + max(len(users(file.taskset)) - 1, 0) if values else 0
     for gpu, _ in used(file.taskset, host):
-        if gpu.begin.word != wanted_way:
+        counted = gpu.at_once if wanted_way == TURNS else gpu.ready
+        fewer = wanted_way == YIELD and gpu.begin is Begin.TURNS and (not values or values.decision <= values.lazy)
+        if gpu.begin.word != wanted_way and not fewer:
             text = f"GPU {gpu.gpu}: segments begin by {gpu.begin.word}, the file is for {wanted_way}"
             yield Objection(Code.BEGIN, text, f"`gpurt serve --begin {wanted_way}` changes that")
         elif values and values.slice < SHORT:
             text = f"the host gives less urgent groups slices of {_ms(SHORT)}, [platform.yield] has {_ms(values.slice)}"
             yield Objection(Code.BEGIN, text, "write the longest that was measured: scripts/probe-nvidia --parts yield")
-        elif values and gpu.ready is not None and gpu.ready > values.groups + max(len(users(file.taskset)) - 1, 0):
-            text = f"GPU {gpu.gpu}: the most urgent process begins beside {gpu.ready} others, more than the file says"
+        elif values and counted is not None and gpu.ready is not None and counted > most:
+            text = f"GPU {gpu.gpu}: the most urgent process begins beside {counted} others, more than the file says"
             yield Objection(Code.BEGIN, text, "end some, or write how many there are into [platform.yield]")
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from analysis.model import PolicyFacts, Task
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED
 from analysis.taskset import TasksetFile
 from pycontrol.observe.judge.seen import Held, on_cpu
 
@@ -18,7 +18,7 @@ class Limits:
 
     def __init__(self, file: TasksetFile, policy: PolicyFacts, gpus: int) -> None:
         self._file, self._policy = file, policy
-        self._unknown = bool(file.lacks) or file.taskset.platform.begin == YIELD  # which has no updates at begins
+        self._unknown = bool(file.lacks) or file.taskset.platform.begin != ISOLATED  # which has no updates at begins
         taskset = file.taskset
         self._costs = [taskset.platform.costs(part) for part in taskset.parts]
         self._apart = gpus == len(taskset.parts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.answers.chosen import about_others, covering_test
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Trace
@@ -104,8 +104,8 @@ def _compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | No
     remarks = notes(seen.lines, recorded)
     if gone := lost(recorded, loaded):
         remarks.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
-    if loaded.taskset.platform.begin == YIELD:
-        remarks.append("segments begin by yield: the lengths of segments were not judged")
+    if loaded.taskset.platform.begin != ISOLATED:
+        remarks.append(f"segments begin by {loaded.taskset.platform.begin}: the lengths of segments were not judged")
     elif loaded.lacks:
         remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
     said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}

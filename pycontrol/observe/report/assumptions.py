@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from analysis.answers.verdict import slow_turns, unlike_the_file
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED
 from analysis.rta import Result, Test
 from analysis.taskset import TasksetFile
 from analysis.taskset.assumed import assumption_lines, of_tests
@@ -222,10 +222,10 @@ def _releases(evidence: Evidence) -> Assumption:
 def _updates(evidence: Evidence) -> Assumption:
     platform = demanded(evidence.file.taskset)
     costs = evidence.objected(Code.COSTS, Code.MEASURED, Code.NO_EPSILON, Code.NO_THETA)
-    if platform.begin == YIELD:
+    if platform.begin != ISOLATED:
         other = evidence.against(What.EPSILON) or evidence.objected(Code.BEGIN) or costs
-        assumed = "Slices, context switches and orders take what the file says where segments begin by yield; " \
-                  "every process has an agent, none comes, and no agent is late."  # fmt: skip
+        assumed = "Slices, context switches and orders take what the file says where segments begin by " \
+                  f"{platform.begin}; every process has an agent, none comes, and no agent is late."  # fmt: skip
         text = "the file's author states it: scripts/probe-nvidia --parts yield measures it"
         return Assumption(assumed, Support.REFUTED if other else Support.UNCHECKED, other or text)
     assumed = f"No runlist update takes longer than alpha, {exact_ms(platform.alpha)}"
