@@ -116,8 +116,10 @@ def _waiting(account: Account) -> str:
     if not shares or None in shares:
         return f'waiting = "{UNKNOWN_TIME}"  # not measured, for the program said no CPU time of its jobs'
     least = min(share for share in shares if share is not None)
+    sure = max(job.surely_slept or 0 for run in account.results for job in run.jobs.jobs)
     seen = all(part.misc is not None for run in account.results for part in run.segments)
-    word = "suspend" if least >= SLEPT else "busy" if least <= (SPUN if seen else 1 - SLEPT) else UNKNOWN_TIME
+    busy = least <= (SPUN if seen else 1 - SLEPT)
+    word = "suspend" if min(least, sure) >= SLEPT else "busy" if busy else UNKNOWN_TIME
     return f'waiting = "{word}"  # in each job its thread was on no CPU for {least:.0%} of its GPU work at least'
 
 

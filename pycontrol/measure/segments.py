@@ -57,6 +57,17 @@ class MeasuredJob:
         return None if self.cpu is None or self.length is None or not work else max(self.length - self.cpu, 0) / work
 
     @property
+    def surely_slept(self) -> float | None:
+        """The same of what it slept inside its segments at least.
+
+        If it was off its CPU outside of them, too, it may have been so for all that it did not execute there.
+        """
+        if self.slept is None or self.cpu is None or self.length is None:
+            return None
+        work, away = sum(one.pure for one in self.segments), self.length - self.inside - self.cpu
+        return self.slept if 10 * away <= work else max(self.inside - self.cpu, 0) / work
+
+    @property
     def inside(self) -> int:
         """How long it was in segments, ns."""
         return sum(one.end - one.begin for one in self.segments)

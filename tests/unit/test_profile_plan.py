@@ -361,13 +361,13 @@ def test_cpu_time_of_no_job_is_a_remark_where_it_is_much() -> None:
 
 @pytest.mark.parametrize(("cpu", "length", "blind", "word"), [
     (1, 9, False, "suspend"), (2, 9, False, "?"), (6, 9, False, "busy"), (6, 9, True, "?"), (9, 9, True, "busy"),
-    (None, None, False, "?"),
+    (None, None, False, "?"), (9, 30, False, "?"), (8, 18, False, "?"), (0, 30, False, "suspend"),
 ])  # fmt: skip
 def test_how_a_thread_waits_is_what_its_cpu_time_says(
     cpu: int | None, length: int | None, blind: bool, word: str
 ) -> None:
-    """Of a job with 8 ms of GPU work; a host may not see work."""
-    one = replace(segment(0, 8), misc=None) if blind else segment(0, 8)
+    """Of a job with 8 ms of GPU work; a host may not see work, and a thread that spins may sleep elsewhere."""
+    one = replace(segment(0, 8), end=9 * MS, misc=None if blind else MS)
     whole = MeasuredJob((one,), *(None if time is None else time * MS for time in (cpu, length)))
     made = ProfileResult(Planned(1, Condition.QUIET), Jobs((whole,)), (one,), 5 * MS, 9 * MS)
     text = entry(account([made], ["x"]), summary_times([made], Fraction(1, 5)))
