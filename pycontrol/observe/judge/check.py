@@ -188,18 +188,9 @@ def _told(trace: Trace) -> dict[str, int]:
 
 
 def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
-    """For each task with a program that ended before the run did: when its first one ended, ns.
-
-    A recording does not say when it was over: there, jobs of a task are missing that others had no delay by.
-    """
+    """For each task with a program that ended before the run did: when its first one ended, ns."""
     found: dict[str, int] = {}
-    known, until = meant(trace, file), _last_release(trace) or 0
-    periods = {task.name: task.period for task in file.taskset}
-    latest = {known[event.task]: event for event in trace.events if event.task in known}
-    for task, event in latest.items():
-        if event.kind is Kind.GONE and event.time + periods[task] < until:
-            found[task] = event.time
-    for name, task in known.items():
+    for name, task in meant(trace, file).items():
         ended = trace.tasks.get(name, About()).ended
         if ended is not None:
             found[task] = min(ended, found.get(task, ended))
@@ -207,7 +198,7 @@ def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
 
 
 def task_lines(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
-    """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns.
+    """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns, beside what it saw.
 
     A worker need not tell of its jobs, nor be there to the end: a job of its task is over when it is done.
     """
@@ -219,7 +210,8 @@ def task_lines(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
             continue
         found.append(TaskCheck(
             task.name, seen.jobs, seen.mort, judge.bounds.get(task.name), task.deadline, seen.misses, task.best_effort,
-            seen.segments, None if task.name in workers else ended.get(task.name), seen.above, task.period,
+            seen.segments, None if task.name in workers else ended.get(task.name, judge.left(task.name)), seen.above,
+            task.period,
         ))  # fmt: skip
     return found
 

@@ -76,7 +76,7 @@ class Judge:
         self._segments = Segments(self.policy, self._limits, self._log, file.gpu_priorities, _homes(file))
         self._serving = Serving(file.taskset, self._log)
         self._slept = Slept(self._log)
-        self._latest = 0
+        self._latest = self._released = 0
         self._idle: tuple[int, dict[What, None]] = 0, {}  # since when, and what was seen broken before
 
     @property
@@ -92,6 +92,12 @@ class Judge:
     def tally(self, task: str) -> Tally:
         """The observations of a task of the file."""
         return self._tasks[task].tally
+
+    def left(self, task: str) -> int | None:
+        """When its program was gone, ns, if no other has come since, and others have had jobs beside its missing ones.
+        """
+        seen = self._tasks[task]
+        return seen.left if seen.left is not None and seen.left + seen.task.period < self._released else None
 
     def feed(self, event: Event, priority: int | None = None) -> list[Finding]:
         """Takes the next event, of a client of that GPU priority if it is known, and returns what it shows."""
@@ -159,6 +165,7 @@ class Judge:
         if seen is None:
             return
         seen.known()
+        self._released = max(self._released, event.time)
         open_ = seen.jobs.get(event.time)
         if open_ and open_.number != event.job and not seen.task.best_effort:
             text = f"released when job {open_.number} was: two programs do its jobs, and the bound is for one"
@@ -312,8 +319,10 @@ class Judge:
         seen = self._of(event)
         if seen is None:
             self.strangers.uses(event, priority)
-        elif self._alone(seen):
-            self._segments.begin(seen, event, priority)
+        else:
+            seen.left = None
+            if self._alone(seen):
+                self._segments.begin(seen, event, priority)
 
     def _grant(self, event: Event, _priority: int | None) -> None:
         if (seen := self._of(event)) and self._alone(seen):
@@ -345,7 +354,7 @@ class Judge:
         """The program is gone, and does not end its jobs.  The next one may begin with segments outside jobs."""
         if pid and seen.tellers and pid not in seen.tellers:
             return  # another process of that name
-        seen.tells = False
+        seen.tells, seen.left = False, now
         self._chains.forget(seen.task.name)
         for job in seen.jobs.values():
             if not job.gone and not seen.task.best_effort:

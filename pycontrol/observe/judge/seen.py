@@ -124,7 +124,8 @@ class SeenTask:
     ``tells``: whether it reports its jobs, so that those under way are known; ``told``: whether it ever has.
     ``lost``: events were lost since it was seen last, so that what it does now is not known.  ``flooded``: more jobs
     were under way than are kept.  ``gap``: the longest distance of its arrivals, ns, where a chain rests on it.
-    ``tellers``: the processes that tell of its jobs and are not gone, the latest last.
+    ``tellers``: the processes that tell of its jobs and are not gone, the latest last.  ``left``: when its program was
+    gone, ns; None: another has come, or none was.
     """
 
     task: Task
@@ -138,6 +139,7 @@ class SeenTask:
     lost: bool = False
     flooded: bool = False
     tellers: dict[str, None] = field(default_factory=dict)
+    left: int | None = None
 
     def __post_init__(self) -> None:
         self.arrivals = Arrivals(self.task, self.gap)
@@ -149,12 +151,12 @@ class SeenTask:
 
     def known(self) -> None:
         """The task reports a job: its earlier activity is over."""
-        self.tells, self.told, self.lost = True, True, False
+        self.tells, self.told, self.lost, self.left = True, True, False, None
 
     def forget(self) -> None:
         """From now on the task's activity is unknown."""
         self.lost = self.active or self.told or self.tally.segments > 0
-        self.tells = False
+        self.tells, self.left = False, None
         self.arrivals.forget()
         self.jobs.clear()
         self.held.clear()
