@@ -20,12 +20,12 @@ def energy_bounds(setup: Setup) -> list[int | None] | None:
 
     Tasks may be sporadic.  The bound assumes that late jobs run, which covers policies that skip them.
     """
-    if setup.rule is not UnitsRule.WHOLE or setup.order is Order.EDF:
+    if setup.rule is not UnitsRule.WHOLE or setup.policy.order is Order.EDF:
         return None
     tasks, gpu = setup.system.tasks, setup.system.gpus[0]
     costs = [task.on(0).whole_job(gpu.whole) for task in tasks]
     periods = [task.period for task in tasks]
-    if setup.order is Order.FIFO:
+    if setup.policy.order is Order.FIFO:
         bound = _first_come(costs, periods)
         return [bound] * len(tasks)
     return [_fixed_priority(index, costs, periods) for index in range(len(tasks))]

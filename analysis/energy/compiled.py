@@ -42,8 +42,7 @@ class Tables:
     def _fill(self, window: int) -> None:
         setup, struct, system, options = self.setup, self.struct, self.setup.system, self.setup.options
         struct.rule, struct.gpus, struct.tasks, struct.room = setup.rule.value, self.gpus, self.tasks, window
-        struct.active, struct.hold_job = options.active, setup.hold_job
-        struct.ready_too, struct.fastest, struct.weigh = options.ready_too, options.fastest, options.weigh
+        struct.active, struct.hold_job, struct.weigh = options.active, setup.hold_job, options.weigh
         struct.gpu = self._new("struct gpurt_sbeet_gpu[]", [(gpu.units, gpu.static, gpu.idle) for gpu in system.gpus])
         tasks = [(task.period, task.deadline, x) for task, x in zip(system.tasks, setup.assigned, strict=True)]
         struct.task = self._new("struct gpurt_sbeet_task[]", tasks)
@@ -84,7 +83,7 @@ def simulate_compiled(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables
     """
     tables = tables or Tables(setup)
     options = ffi.new("struct gpurt_energy_run *")
-    options.horizon, options.seed, options.order = run.horizon, run.seed & (2**64 - 1), setup.order.value
+    options.horizon, options.seed, options.order = run.horizon, run.seed & (2**64 - 1), setup.policy.order.value
     options.execution, options.sporadic = _EXECUTION[run.execution], run.sporadic
     options.random_offsets, options.run_late = run.random_offsets, setup.options.run_late
     options.complete = run.complete

@@ -67,10 +67,8 @@ class Readings:
     """The choices that the papers leave open; the defaults are the chosen readings.
 
     ``active``: compare active energies of complete schedules, not energies of windows that differ.  ``hold_job``: a
-    job keeps its units until its copy out is done.  ``ready_too``: windows hold ready jobs as well.  ``at_best``:
-    algorithm 4 counts the utilization at m^opt, as line 6 prints.  ``run_late``: a job that is pending at its deadline
-    still runs.  ``fastest``: an idle GPU on which no candidate keeps the deadlines gets the one that finishes first.
-    ``order``: of the ready queue; None: the policy's own.
+    job keeps its units until its copy out is done.  ``at_best``: algorithm 4 counts the utilization at m^opt, as line 6
+    prints.  ``run_late``: a job that is pending at its deadline still runs.
 
     ``weigh``: algorithm 5 compares energies before a job waits for its full GPU, as lines 32 to 37 print.  Unless given
     a job waits whenever that keeps its deadline.  ``copies``: units draw active power from the dispatch to the end of
@@ -79,11 +77,8 @@ class Readings:
 
     active: bool = False
     hold_job: bool = False
-    ready_too: bool = False
     at_best: bool = False
     run_late: bool = False
-    fastest: bool = False
-    order: Order | None = None
     weigh: bool = False
     copies: bool = False
     measured: bool = False

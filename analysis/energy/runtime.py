@@ -52,7 +52,7 @@ class UnitsRuntime:
         self._raw = ffi.new("struct gpurt_units *")
         self._raw.tables, self._raw.gpu, self._raw.task = self._tables.struct, self._gpus, self.tasks
         self._raw.earliest, self._raw.finish, self._raw.ready, self._raw.room = self._arrays
-        self._raw.order, self._raw.run_late = setup.order.value, setup.options.run_late
+        self._raw.order, self._raw.run_late = setup.policy.order.value, setup.options.run_late
         lib.gpurt_units_init(self._raw)
 
     def ready(self, task: int, now: int, release: int = 0) -> int:

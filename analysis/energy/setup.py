@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.policies import Order, Readings, UnitsPolicy, UnitsRule
+from analysis.energy.policies import Readings, UnitsPolicy, UnitsRule
 from analysis.energy.preferred import (
     active_energy,
     best_units,
@@ -46,11 +46,6 @@ class Setup:
     def rule(self) -> UnitsRule:
         """How jobs get units."""
         return UnitsRule.WHOLE if self.fell_back else self.policy.rule
-
-    @property
-    def order(self) -> Order:
-        """The order of the ready queue."""
-        return self.options.order or self.policy.order
 
     @property
     def hold_job(self) -> bool:

@@ -27,14 +27,13 @@ MAX_SUM_NS = 2**58
 
 @dataclass(frozen=True)
 class Batch:
-    """Tasksets as a struct of arrays (analysis/native/rtgpu.h).  ``exact``: lower bounds equal upper bounds."""
+    """Tasksets as a struct of arrays (analysis/native/rtgpu.h)."""
 
     first: Numbers
     numbers: Mapping[str, Numbers]
     times: Mapping[str, Times]
     columns: int
     chunk: int = 0
-    exact: bool = False
 
     def __len__(self) -> int:
         return len(self.first) - 1

@@ -109,13 +109,11 @@ def units_workload(chain: Chain, need: Need, end: int) -> Workload:
 class Window:
     """The least solution of x = constant + sum of W(x), ns; ``reached`` beyond the limit if there is none up to it.
 
-    ``overload``: no solution exists.  ``ended``: False if the search did not end.  ``counted``: the window in which
-    other tasks count, if it differs.
+    ``ended``: False if the search did not end.  ``counted``: the window in which other tasks count, if it differs.
     """
 
     reached: int
     solved: bool
-    overload: bool = False
     ended: bool = True
     counted: int | None = None
 
@@ -146,7 +144,7 @@ def least_window(constant: int, others: Sequence[Workload], limit: int) -> Windo
     if constant == 0:
         return Window(0, True)
     if rate >= FRACTION_SCALE:
-        return Window(limit + 1, False, overload=True)
+        return Window(limit + 1, False)
     value = max(constant, min(constant * FRACTION_SCALE // (FRACTION_SCALE - rate), limit))
     for _ in range(MAX_SEARCH_STEPS):
         total, jump = constant, 0

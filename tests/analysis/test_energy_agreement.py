@@ -12,7 +12,7 @@ from energy_readable import simulate
 
 from analysis.energy import compiled
 from analysis.energy.outcome import EXECUTIONS, EnergyOutcome, EnergyRun
-from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy
+from analysis.energy.policies import POLICIES, Readings, UnitsPolicy
 from analysis.energy.setup import Setup, prepare_tables
 from analysis.model import Kernel
 from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
@@ -53,8 +53,8 @@ def some_system(rng: random.Random, single: bool) -> SpatialSystem:
 
 
 def some_options(rng: random.Random) -> Readings:
-    names = ("active", "hold_job", "ready_too", "at_best", "run_late", "fastest", "weigh", "copies", "measured")
-    return Readings(**{name: rng.random() < 0.3 for name in names}, order=rng.choice([None, None, *Order]))
+    names = ("active", "hold_job", "at_best", "run_late", "weigh", "copies", "measured")
+    return Readings(**{name: rng.random() < 0.3 for name in names})
 
 
 def some_run(rng: random.Random) -> EnergyRun:

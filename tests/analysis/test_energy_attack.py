@@ -126,7 +126,7 @@ def check(setup: Setup, table: Table) -> None:
 def test_tables_without_faults_keep_what_they_promise(policy: str) -> None:
     made = 0
     for rng, system in systems(f"tables {policy}", 12, 1 if POLICIES[policy].single else 2):
-        options = Readings(hold_job=rng.random() < 0.3, ready_too=rng.random() < 0.3, fastest=rng.random() < 0.3)
+        options = Readings(hold_job=rng.random() < 0.3)
         setup = prepare_tables(system, POLICIES[policy], options)
         try:
             table = make(setup)

@@ -15,7 +15,7 @@ from energy_systems import W, analogue, anomaly, example5, kernel, ns, task, toy
 
 from analysis.energy import compiled
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
-from analysis.energy.policies import POLICIES, Order, Readings
+from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.setup import Setup, prepare_tables
 from analysis.model import MS, Kernel
 from analysis.model.energy import MJ, J, SpatialGpu, SpatialSystem
@@ -64,8 +64,7 @@ def test_toy_system_on_two_gpus(go: Simulate, name: str, options: Readings, miss
     ("name", "options", "missed", "joules"),
     [
         ("fcfs", Readings(), 18, 40.8276), ("rm", Readings(), 7, 40.0008), ("edf", Readings(), 17, 40.7916),
-        ("sbeet", Readings(), 4, 40.3608), ("sbeet", Readings(order=Order.RM), 5, 40.3056),
-        ("sbeet", Readings(ready_too=True), 5, 40.3264), ("stgm", Readings(), 7, 40.0008),
+        ("sbeet", Readings(), 4, 40.3608), ("stgm", Readings(), 7, 40.0008),
     ],
 )  # fmt: skip
 def test_toy_system_on_one_gpu(go: Simulate, name: str, options: Readings, missed: int, joules: float) -> None:

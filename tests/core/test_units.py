@@ -126,7 +126,7 @@ def by_time(dispatches: Iterable[Dispatch]) -> list[Dispatch]:
 def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: UnitsPolicy) -> None:
     for seed in range(2000 if LONG else 12):
         rng = random.Random(f"{policy.name} {seed}")
-        flags = {name: rng.random() < 0.3 for name in ("active", "hold_job", "fastest", "weigh", "copies")}
+        flags = {name: rng.random() < 0.3 for name in ("active", "hold_job", "weigh", "copies")}
         setup = prepare_tables(some_system(rng, policy.single), policy, Readings(**flags))
         seen = Players(setup, EnergyRun(800 * MS, rng.choice(["worst", "random"]), seed=seed)).go()
         assert by_time(seen.dispatches) == by_time(seen.reference.dispatches), seed

@@ -67,8 +67,6 @@ struct gpurt_sbeet_tables {
 	u32 room;		/* of @window */
 	bool active;		/* compare active energies of complete schedules */
 	bool hold_job;		/* units are held until the copy out is done */
-	bool ready_too;		/* windows hold ready jobs as well */
-	bool fastest;		/* if no candidate is in time: the one that finishes first */
 	bool weigh;		/* algorithm 5, full GPU: energies decide also where waiting is in time, as printed */
 	const struct gpurt_sbeet_gpu *gpu;
 	const struct gpurt_sbeet_task *task;

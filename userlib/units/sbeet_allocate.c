@@ -180,8 +180,6 @@ static void window(struct work *w, u32 gpu, u64 until)
 
 		if (i == w->job->task || task->assigned != gpu)
 			continue;
-		if (w->t->ready_too && w->s->ready[i].release < until)
-			w->complete = add(w, w->s->ready[i]);
 		for (; release < until && w->complete; release += task->period)
 			w->complete = add(w, (struct gpurt_sbeet_future){ release, release + task->deadline, i });
 	}
@@ -197,7 +195,7 @@ static struct choice generate(const struct work *w, u32 units, u64 until)
 	struct placed own = place(w->t, w->job->task, w->gpu, units, w->now);
 	bool active = w->t->active, alone = !g->count && units == g->whole;
 	u64 now = w->now, last = own.free;
-	struct choice c = { units, own.finish <= w->job->deadline && w->complete, own.finish, 0 };
+	struct choice c = { units, own.finish <= w->job->deadline && w->complete, 0 };
 	u32 rest = g->whole - units, i;
 	struct bill b;
 
@@ -250,11 +248,9 @@ struct choice sbeet_exactly(struct work *w, u32 gpu, u32 units)
 	return generate(w, units, finish);
 }
 
-static bool better(const struct work *w, const struct choice *a, const struct choice *b)
+static bool better(const struct choice *a, const struct choice *b)
 {
-	if (a->ok != b->ok)
-		return a->ok;
-	return !a->ok && w->t->fastest ? a->finish < b->finish : a->energy < b->energy;
+	return a->ok != b->ok ? a->ok : a->energy < b->energy;
 }
 
 /* Algorithm 2 on an idle GPU: of m^opt units down to the least count, the best; ties go to more units. */
@@ -273,7 +269,7 @@ static struct choice idle(struct work *w, u32 gpu)
 	for (units = best; units; units -= step) {
 		struct choice c = generate(w, units, w->t->active ? until : finish_of(w, gpu, units));
 
-		if (!least.units || better(w, &c, &least))
+		if (!least.units || better(&c, &least))
 			least = c;
 	}
 	return least;
@@ -334,7 +330,6 @@ struct choice sbeet_later(const struct work *w, u32 gpu)
 		taken--;
 	}
 	p = place(w->t, w->job->task, gpu, best, start);
-	c.finish = p.finish;
 	c.ok = p.finish <= w->job->deadline;
 	bill_open(&b, w, gpu, p.finish);
 	bill_early(&b, w, gpu, p.task, p.units, p.start, p.end);

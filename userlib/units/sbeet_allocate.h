@@ -24,7 +24,6 @@ struct work {
 struct choice {
 	u32 units;
 	bool ok;
-	u64 finish;
 	energy_t energy;
 };
 

@@ -27,13 +27,10 @@ class Candidate:
 def window(setup: Setup, state: UnitsState, gpu: int, task: int, until: int) -> list[ReleasedJob]:
     """Future jobs of other tasks assigned to the GPU with now < r < until, in order of (r, d, file order).
 
-    Releases come as early as they can.  With ``ready_too`` jobs that are ready now are among them.
+    Releases come as early as they can.
     """
     others = [i for i, assigned in enumerate(setup.assigned) if i != task and assigned == gpu]
     found = []
-    if setup.options.ready_too:
-        oldest = {job.task: job for job in sorted(state.ready, key=lambda job: -job.release)}
-        found += [job for task, job in oldest.items() if task in others and job.release < until]
     for index in others:
         one = setup.system.tasks[index]
         release = max(state.earliest[index], state.now + 1)
@@ -124,8 +121,6 @@ def allocate(setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob) -> Can
     if not running:
         found = candidates(setup, state, gpu, job)
         good = [one for one in found if one.ok]
-        if not good and setup.options.fastest:
-            return min(found, key=lambda one: one.finish)
         return min(good or found, key=lambda one: one.energy)
     units = min(free_units(setup, state, gpu), setup.best[job.task][gpu])
     finish = planned(setup, gpu, job.task, units, state.now).finish

@@ -75,6 +75,6 @@ def in_order(setup: Setup, jobs: list[ReleasedJob]) -> list[ReleasedJob]:
 
     def key(job: ReleasedJob) -> tuple[int, int, int]:
         first = {Order.EDF: job.deadline, Order.RM: setup.system.tasks[job.task].period, Order.FIFO: job.release}
-        return first[setup.order], job.release, job.task
+        return first[setup.policy.order], job.release, job.task
 
     return sorted(jobs, key=key)
