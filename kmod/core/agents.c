@@ -629,8 +629,10 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 /* The order is given again if the agent's driver refused it long enough ago. */
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
-	if (now >= again_at(p))
-		deliver(a, p);
+	if (now < again_at(p))
+		return;
+	p->taken = false;	/* it has tried by itself, and what it tells by now may be more than that call can take */
+	deliver(a, p);
 }
 
 /* Everyone may run, and there are no processes.  @wait and @bound as in struct gpurt_agents. */

@@ -70,8 +70,8 @@
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
- * cost the same however many processes there are.  An update, a tick, a registration, and the answer to a call for
- * others visit each process that has an agent.  So the number of agents of one user is limited.  His processes cost
+ * cost the same however many processes there are.  An update, a tick, a registration, and a call for others and
+ * its answer visit each process that has an agent.  So the number of agents of one user is limited.  His processes cost
  * the host time at a priority that they do not have.
  */
 #ifndef GPURT_CORE_AGENTS_H

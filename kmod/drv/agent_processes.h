@@ -23,6 +23,7 @@ struct agent_processes {
 /* Channels of a process that another one's agent can switch, in their state number @set. */
 struct agent_channels {
 	u64 set;			/* NO_SET: no agent has told any */
+	bool calls;			/* it can switch others' */
 	struct gpurt_channels list;
 };
 

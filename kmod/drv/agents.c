@@ -478,9 +478,10 @@ static void note_channels(struct agent_process *p, struct gpurt_agents *agents, 
 {
 	bool knows = a->flags & GPURT_AGENT_MANY, calls = knows && a->tsgs;
 
-	if (p->core.calls == calls && p->told.set == a->set)
+	if (p->told.calls == calls && p->told.set == a->set)
 		return;
 	p->told.set = a->set;
+	p->told.calls = calls;
 	p->told.list = a->channels;
 	gpurt_agents_channels(agents, &p->core, calls, knows ? a->channels.count : 0);
 }

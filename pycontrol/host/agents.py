@@ -72,6 +72,9 @@ ORDERS = {
     "taken": lib.GPURT_ORDER_TAKEN, "anew": lib.GPURT_ORDER_ANEW, "yields": lib.GPURT_ORDER_YIELD,
 }  # fmt: skip
 
+#: What an agent owes where something waits for its answer.
+AWAITED = (lib.GPURT_AGENT_OWES_ANSWER, lib.GPURT_AGENT_OWES_START, lib.GPURT_AGENT_OWES_TURN)
+
 SLICES = {lib.GPURT_AGENT_SHORT: lib.GPURT_ORDER_SHORT, lib.GPURT_AGENT_LONG: lib.GPURT_ORDER_LONG}
 
 
@@ -135,6 +138,12 @@ class AgentGpu(Gpu):
         cut = len(agents) == 1 or (process.raw.automatic and all(one.single for one in agents))
         obeys = not (process.raw.late or process.raw.doubted)
         return bool(process.raw.registered and cut and obeys and self._is_plain(process))
+
+    @property
+    def awaits_agents(self) -> bool:
+        """Whether an update, a turn, or a decision that takes the flag back waits for an agent's answer."""
+        agents = self.agents
+        return any(agents.owing[what] for what in AWAITED) or bool(agents.recalls and agents.holders)
 
     @property
     def takes_posts(self) -> bool:
@@ -309,6 +318,7 @@ class AgentGpu(Gpu):
         process: Process = client.own
         if process.agent is client:
             process.agent = process.waiter = process.told = None
+            client.agent = False
             lib.gpurt_agents_resign(self.agents, process.raw, self.clock())
             self._reconsider()
 
@@ -364,6 +374,7 @@ class AgentGpu(Gpu):
                 lib.gpurt_agents_channels(self.agents, process.raw, told[0], knows_many * len(channels))
             single, automatic = bool(flags & lib.GPURT_AGENT_SINGLE), bool(flags & lib.GPURT_AGENT_AUTOMATIC)
             lib.gpurt_agents_single(self.agents, process.raw, single, automatic, now)
+            client.agent = True
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0
 

@@ -377,7 +377,6 @@ class Calls:
 
         def registered(result: int, on: int, sequence: int) -> None:
             made.on, made.sequence = on, sequence
-            caller.note_order(result == 0)
             answer(result)
 
         channels = [(made.channels.clients[i], made.channels.channels[i]) for i in range(made.channels.count)]
@@ -391,7 +390,6 @@ class Calls:
         gpu.answer(client, made.answered, made.result, made.flags)
 
         def happened(result: int, _when: int) -> None:
-            caller.note_order(result == 0)
             made.flags = 0
             made.on, made.sequence, made.set = order_of(client.own), client.own.raw.sequence, client.own.taken[0]
             others = gpu.channels_of_others(client.own) if made.on & lib.GPURT_ORDER_MANY else []

@@ -19,7 +19,7 @@ from gpurt.enums import Command, EventKind
 from pycontrol.host.calls import Call
 from pycontrol.host.gpu import Gpu, GpuClient
 from pycontrol.host.groups import Group
-from pycontrol.host.lanes import AGENTS, Lane
+from pycontrol.host.lanes import AGENTS, URGENT_AGENTS, Lane
 from pycontrol.host.peer import Peer
 from pycontrol.host.pieces import HostPieces
 from pycontrol.host.threads import Callers, HostThread, Scheduling
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 MAX_UNREAD_BYTES = 1 << 20
 #: Calls that a client may have under way; a thread of a program has one.
 MOST_CALLS = 256
-#: Packets of an agent that are read before others since its last order, the answer to which is one.
-ANSWER_PACKETS = 4
 #: Packets that a socket holds: of its 208 KiB each takes 768 bytes at least (net.core.wmem_default).
 MOST_UNREAD = 278
 
@@ -57,7 +55,6 @@ class Connection:
         self.owed = False  # the host knows that there is something to send
         self.idle_since = -1  # see Host.owe
         self.calls = 0  # under way
-        self.ahead = 0  # packets that are read at the level of agents
         self.unread = MOST_UNREAD  # packets that are read once the process has ended
         self.numbers = itertools.count()  # of calls: several may have one cookie
         self.waiting: dict[tuple[int, int], Call] = {}  # calls under way, by their cookies and numbers
@@ -94,13 +91,10 @@ class Connection:
     def urgency(self) -> int:
         """The level that its next packet is served at: the highest at which one of its threads would get a GPU."""
         own = self.callers.highest()
-        return AGENTS if self.ahead else max((gpu_level(one, own) for one in self.clients.values()), default=own)
-
-    def note_order(self, new: bool) -> None:
-        """Its agent is told an order, if it is a new one: an update may wait for the answer."""
-        if new and not self.closed:
-            self.ahead = ANSWER_PACKETS
-            self.host.settle_lane(self)
+        level = max((gpu_level(one, own) for one in self.clients.values()), default=own)
+        if any(one.agent for one in self.clients.values()):
+            return URGENT_AGENTS if level else AGENTS
+        return level
 
     def asks(self) -> None:
         """A request has come, and is under way until `answered`.  Raises Refusal EDQUOT."""

@@ -56,6 +56,7 @@ class GpuClient:
     marks: int = 0  # core/marks.c
     account: Account = field(default_factory=Account)  # of its user
     hint: int = 0  # the priority that its last outermost begin asked for
+    agent: bool = False  # of its process
     group: Seat | None = None  # of whose group it is a member
     alone: bool = True  # its segment began without GPURT_BEGIN_YIELD
     seen: int = 0  # the highest level that it has begun with
@@ -429,6 +430,11 @@ class Gpu(ABC):
     def recall(self, over: bool) -> None:
         """Adds a reason why no process may begin without asking, or removes one (`over`)."""
         self.recalls += -1 if over else 1
+
+    @property
+    def awaits_agents(self) -> bool:
+        """Whether something waits for an agent's answer."""
+        return False
 
     @property
     def takes_posts(self) -> bool:

@@ -4,8 +4,8 @@
 Each lane has the connections of one level and one user in an epoll of its own, and one epoll has all lanes.  So a turn
 costs the same however many connections have sent something.  Within a lane the kernel hands connections out in turn.
 
-Lanes of agents are in turn with the most urgent ones, because an update may wait for an agent's answer.  A connection
-is in such a lane for a few packets after each order, so that an agent which sends more than answers delays nobody.
+Lanes of agents are in turn with the most urgent ones, because an update may wait for an agent's answer.  An agent that
+sends more than answers delays others by a packet each meanwhile.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import select
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-#: The level of agents' lanes, above all priorities.
-AGENTS = 100
+#: The levels of agents' lanes, above all priorities: of processes without a priority, and with one.
+AGENTS, URGENT_AGENTS = 100, 101
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class Lane:
     @property
     def urgent(self) -> bool:
         """Whether its connections have a priority."""
-        return 0 < self.level < AGENTS
+        return self.level not in (0, AGENTS)
 
     def first(self) -> list[tuple[int, int]]:
         """The next descriptor that is ready, and for what; empty if there is none any more."""
@@ -46,30 +46,29 @@ class Lanes:
         self._epoll = select.epoll()
         self._by_key: dict[tuple[int, int], Lane] = {}
         self._by_fd: dict[int, Lane] = {}
-        self._ordinary: set[int] = set()  # descriptors of which nobody urgent waits
-        self._quiet = False
+        self._ordinary: dict[int, int] = {}  # descriptors whose lanes are not urgent, and the levels of these
+        self._quiet: set[int] = set()  # levels that are not waited for
         self._turn = 0
 
     def watch(self, fd: int, wanted: bool = True, ordinary: bool = False) -> None:
-        """Whether a descriptor of the host itself is to be waited for; ``ordinary``: not while it is quiet."""
+        """Whether a descriptor of the host itself is to be waited for; ``ordinary``: as a lane of level 0."""
         if wanted:
-            self._register(fd, ordinary)
+            self._register(fd, 0 if ordinary else None)
         else:
             self._epoll.unregister(fd)
-            self._ordinary.discard(fd)
+            self._ordinary.pop(fd, None)
 
-    def _register(self, fd: int, ordinary: bool) -> None:
-        self._epoll.register(fd, 0 if ordinary and self._quiet else select.EPOLLIN)
-        if ordinary:
-            self._ordinary.add(fd)
+    def _register(self, fd: int, level: int | None) -> None:
+        self._epoll.register(fd, 0 if level in self._quiet else select.EPOLLIN)
+        if level in (0, AGENTS):
+            self._ordinary[fd] = level
 
-    def hush(self, quiet: bool) -> None:
-        """Whether only urgent lanes, and what the host itself must see, are waited for."""
-        if quiet == self._quiet:
-            return
-        self._quiet = quiet
-        for fd in self._ordinary:
-            self._epoll.modify(fd, 0 if quiet else select.EPOLLIN)
+    def hush(self, quiet: bool, agents: bool = False) -> None:
+        """Whether only urgent lanes, and what the host itself must see, are waited for; ``agents``: theirs, too."""
+        before, self._quiet = self._quiet, ({0} if agents else {0, AGENTS}) if quiet else set()
+        for fd, level in self._ordinary.items() if before != self._quiet else ():
+            if (level in before) != (level in self._quiet):
+                self._epoll.modify(fd, 0 if level in self._quiet else select.EPOLLIN)
 
     def lane(self, level: int, user: int) -> Lane:
         """The lane, made on first use.  Raises OSError."""
@@ -77,7 +76,7 @@ class Lanes:
         if not found:
             found = self._by_key[level, user] = Lane(level, user)
             self._by_fd[found.epoll.fileno()] = found
-            self._register(found.epoll.fileno(), ordinary=not found.level)
+            self._register(found.epoll.fileno(), level)
         return found
 
     def join(self, lane: Lane, descriptors: Iterable[tuple[int, int]]) -> None:
@@ -93,7 +92,7 @@ class Lanes:
         lane.members -= 1
         if not lane.members:
             del self._by_key[lane.level, lane.user], self._by_fd[lane.epoll.fileno()]
-            self._ordinary.discard(lane.epoll.fileno())
+            self._ordinary.pop(lane.epoll.fileno(), None)
             lane.epoll.close()
 
     def ready(self, wait: bool) -> tuple[set[int], list[Lane]]:
@@ -110,12 +109,12 @@ class Lanes:
     def choose(self, lanes: list[Lane]) -> Lane:
         """The lane to serve now, of those that are ready."""
         top = urgency(lanes)
-        chosen = min((one for one in lanes if one.level in (top, AGENTS)), key=lambda one: one.served)
+        chosen = min((one for one in lanes if one.level in (top, AGENTS, URGENT_AGENTS)), key=lambda one: one.served)
         self._turn += 1
         chosen.served = self._turn
         return chosen
 
 
 def urgency(lanes: Iterable[Lane]) -> int:
-    """The highest level among lanes; those of agents have none of their own."""
-    return max((one.level for one in lanes if one.level != AGENTS), default=0)
+    """The highest level among lanes.  Those of agents have none of their own, but 1 is urgent."""
+    return max((1 if one.level == URGENT_AGENTS else one.level for one in lanes if one.level != AGENTS), default=0)

@@ -147,7 +147,10 @@ class Host:
 
     def turn(self, wake: int) -> None:
         """One packet of the most urgent connection.  If none is urgent, also some of what is owed."""
-        self.timer.arm(min(self._wake(), self._resting or FOREVER))
+        due = self._wake()
+        if self._resting:
+            self._rest(time.monotonic_ns() < self._resting)
+        self.timer.arm(min(due, self._resting or FOREVER))
         self._left = AT_ONCE
         more = not self._resting and self._has_more()
         own, lanes = self.lanes.ready(wait=not more)
@@ -155,8 +158,6 @@ class Host:
             self.running = False
         if self.timer.fd in own:
             self.timer.clear()
-        if self._resting:
-            self._rest(time.monotonic_ns() < self._resting)
         urgent = urgency(lanes) > 0
         if self.listener.fileno() in own and not urgent and (self._accepts or not lanes):
             self._accepts = False  # new connections are in turn with best-effort ones
@@ -178,9 +179,11 @@ class Host:
         return bool(left or (self.space and self.space.answers) or any(gpu.more for gpu in self.gpus))
 
     def _rest(self, goes_on: bool) -> None:
-        """Whether it works for urgent connections only."""
+        """Whether it works for urgent connections only, and for agents while something waits for one."""
+        if self._resting and not goes_on and self._pace:
+            self._pace.restart(time.monotonic_ns(), time.thread_time_ns())
         self._resting = self._resting if goes_on else 0
-        self.lanes.hush(goes_on)
+        self.lanes.hush(goes_on, any(gpu.awaits_agents for gpu in self.gpus))
 
     def _serve_lane(self, lane: Lane) -> None:
         for fd, events in lane.first():
@@ -410,7 +413,7 @@ class Host:
         found = [(connection.sock.fileno(), wanted)]
         return [*found, (connection.pidfd, select.EPOLLIN)] if connection.pidfd >= 0 else found
 
-    def settle_lane(self, connection: Connection) -> None:
+    def _settle_lane(self, connection: Connection) -> None:
         """Puts the connection into the lane that it belongs to by now, or later if there is no descriptor for that."""
         level, old = connection.urgency(), connection.lane
         if level == old.level:
@@ -533,10 +536,9 @@ class Host:
         if not data:
             self.drop(connection)
             return
-        connection.ahead = max(0, connection.ahead - 1)
         self._packet(connection, data, sender)
         if not connection.closed:
-            self.settle_lane(connection)
+            self._settle_lane(connection)
 
     def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
         """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""

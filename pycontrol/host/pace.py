@@ -27,6 +27,10 @@ class Pace:
         """None yet."""
         self._since = self._before = 0
 
+    def restart(self, now: int, worked: int) -> None:
+        """A rest is over: what was done in it does not lead to the next one."""
+        self._since, self._before = now, worked
+
     def rests(self, now: int, worked: int) -> int:
         """Until when it has to rest, ns; 0: it need not.  ``worked``: the CPU time that it has taken so far, ns."""
         if now >= self._since + WINDOW:

@@ -14,13 +14,14 @@ from worlds import go_on
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Policy, Tier
-from pycontrol.host.agents import AgentGpu, Obedience
+from pycontrol.host.agents import AgentGpu, Obedience, order_of
 from pycontrol.host.budgets import Allowance, Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Decision, Gpu, GpuClient
 from pycontrol.host.groups import Groups
 from pycontrol.host.peer import Named, Peer, Rules
+from pycontrol.host.users import Account, UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Deadlines, Waiter
 from pycontrol.host.wire import Refusal
@@ -552,3 +553,33 @@ def test_others_that_are_taken_off_before_they_had_to_be_took_no_time(capfd: pyt
     for one in (other, urgent):
         world.obeys(one)
     assert (world.gpu.latency[Cause.BEGIN].count, capfd.readouterr().err) == (before + 1, "")
+
+
+def test_one_call_never_has_more_channels_than_fit() -> None:
+    """An agent whose driver refused, and which tells more channels before it gets its order again, is left out."""
+    now, sent = [10**12], []
+    gpu = AgentGpu(0, Obedience(), int(Policy.SEGMENT), lambda *_: None, lambda: now[0])
+    clients = [gpu.join(at, Peer(10 + at, 1000, "x", 1), False, None, Account(1000, UserLimits())) for at in range(3)]
+    caller, refused, _ = clients
+
+    def tell(client: GpuClient, state: int, count: int) -> None:
+        channels = [(client.id, at) for at in range(count)]
+        gpu.register(client, "d", Tier(lib.GPURT_TIER_UNPATCHED), 1, lambda result, *_: sent.append(result),
+                     lib.GPURT_AGENT_MANY, state, channels)  # fmt: skip
+
+    for client in clients:
+        tell(client, 1, 1)
+        gpu.answer(client, 1, 0)
+    lib.gpurt_agents_commit(gpu.agents, caller.own.raw.number, lib.GPURT_AGENTS_ALONE, now[0])
+    for client in (*clients[1:], caller):
+        gpu.answer(client, client.own.raw.sequence, 0)
+    gpu.in_flight = None
+    lib.gpurt_agents_commit(gpu.agents, 0, lib.GPURT_AGENTS_ALONE, now[0])
+    assert len(gpu.channels_of_others(caller.own)) == 2
+    gpu.answer(refused, refused.own.raw.sequence, -errno.EIO)
+    tell(refused, 2, lib.GPURT_MAX_CHANNELS)
+    now[0] += lib.GPURT_AGENT_AGAIN_NS
+    lib.gpurt_agents_tick(gpu.agents, now[0])
+    assert sent == [0] * 4
+    assert len(gpu.channels_of_others(caller.own)) <= lib.GPURT_MAX_CHANNELS
+    assert order_of(refused.own) & (lib.GPURT_ORDER_TAKEN | lib.GPURT_ORDER_ANEW) == lib.GPURT_ORDER_ANEW

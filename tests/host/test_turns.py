@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from actors import Actor
-from links import PATIENCE, SocketClient, structure
+from links import PATIENCE, Client, SocketClient, eventually, structure
 from worlds import World
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Packet
 from pycontrol.host import feed, loop
-from pycontrol.host.connection import ANSWER_PACKETS, Timer
+from pycontrol.host.connection import Timer
 from pycontrol.host.gpu import MAX_DECISIONS_A_TURN
 from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
@@ -430,32 +430,69 @@ def test_a_host_that_rests_works_for_urgent_connections_only(world: World) -> No
     fresh.close()
 
 
-def test_an_agent_with_an_order_is_read_while_the_host_rests_and_one_that_sends_more_is_not(tmp_path: Path) -> None:
-    """An urgent client's update may wait for the answer, and an agent is any user's."""
+def begins(client: Client) -> None:
+    """Begins a segment, and waits for nothing."""
+    client.start(BEGIN, priority=90)
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[tuple[World, SocketClient, SocketClient]]:
+    """A host, this process's agent, which has carried out its first order, and another client of this process."""
     world = World(tmp_path / "host.sock", UserLimits(), by_agents=True)
     agent, other = world.client(), world.client()
     assert world.ask(agent, lib.GPURT_IOC_AGENT, tsgs=1, driver=b"d", tier=lib.GPURT_TIER_UNPATCHED) == 0
-    world.host._pace = Tired()
-    assert world.ask(other, QUERY) == 0  # the last one for now
-    query, several = other.start(QUERY), [agent.start(QUERY) for _ in range(2 * ANSWER_PACKETS)]
+    agent.start(lib.GPURT_IOC_ORDER, answered=1, timeout_ns=lib.GPURT_FOREVER)
     world.settle()
-    assert not query.done()
-    assert [one.done() for one in several] == [at < ANSWER_PACKETS for at in range(len(several))]
+    yield world, agent, other
     world.close()
 
 
-def test_a_client_with_a_priority_is_read_first_also_after_an_order(tmp_path: Path) -> None:
-    world = World(tmp_path / "host.sock", UserLimits(), by_agents=True)
-    urgent, other = world.client(), world.client()
-    assert world.ask(urgent, lib.GPURT_IOC_AGENT, tsgs=1, driver=b"d", tier=lib.GPURT_TIER_UNPATCHED) == 0
-    (client,) = world.host.gpus[0].clients.values()
-    client.core.set = 90  # as GPURT_CMD_SET_PRIORITY has it
-    for _ in range(ANSWER_PACKETS):
-        assert world.ask(urgent, QUERY) == 0
+def tire(world: World, other: SocketClient) -> None:
+    """The host rests for good after this call of an ordinary client."""
     world.host._pace = Tired()
     assert world.ask(other, QUERY) == 0
-    assert world.ask(urgent, QUERY) == 0
-    world.close()
+
+
+def test_an_agent_is_read_in_a_rest_only_if_an_answer_is_awaited(
+    agents: tuple[World, SocketClient, SocketClient],
+) -> None:
+    """Then an urgent client's update may wait for it.  Otherwise an agent is any user's."""
+    world, agent, other = agents
+    tire(world, other)
+    junk = agent.start(QUERY)
+    world.settle()
+    assert not junk.done()
+    world.host._pace, world.host._resting = None, 1
+    with Actor(world.path) as stranger:
+        stranger.start(begins)
+
+        def awaited() -> bool:
+            world.settle()
+            return world.host.gpus[0].awaits_agents
+
+        eventually(awaited)  # that the agent's process is off
+        tire(world, other)
+        query, answer = other.start(QUERY), agent.start(QUERY)
+        world.settle()
+        assert (query.done(), answer.done()) == (False, True)
+
+
+def test_a_client_with_a_priority_and_an_agent_is_read_in_a_rest(
+    agents: tuple[World, SocketClient, SocketClient],
+) -> None:
+    world, agent, other = agents
+    (client,) = world.host.gpus[0].clients.values()
+    client.core.set = 90  # as GPURT_CMD_SET_PRIORITY has it
+    assert world.ask(agent, QUERY) == 0
+    tire(world, other)
+    assert world.ask(agent, QUERY) == 0
+
+
+def test_work_for_agents_in_a_rest_does_not_lead_to_the_next_one() -> None:
+    pace = Pace()
+    until = pace.rests(10**12, MS)
+    pace.restart(until, 9 * MS)
+    assert pace.rests(until, 9 * MS + MS // 4) == 0
 
 
 def test_how_much_is_worked_before_a_rest() -> None:

@@ -141,9 +141,6 @@ class Connection:
     def thread(self) -> Thread:
         return self.process.thread
 
-    def note_order(self, new: bool) -> None:
-        """Each packet is read when the test says so."""
-
     def scheduling(self, thread: Thread) -> Scheduling:
         return thread.own()
 
@@ -797,8 +794,11 @@ class World:
         return bool(own or open_)
 
     def settle(self, ends: bool = False) -> None:
-        """All that was sent is read, all orders are carried out, nobody is stopped, and time passes; segments end."""
-        calm = 0
+        """All that was sent is read, all orders are carried out, nobody is stopped, and time passes; segments end.
+
+        Processes that take turns would have new orders for ever, if they did not end theirs.
+        """
+        calm, ends = 0, ends or self.obedience.turns
         for one in self.processes:
             one.stopped = False
         while calm < 5:
