@@ -10,7 +10,7 @@ from typing import Any
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Form, Image, Notice, Policy, State, Tier
-from pycontrol.link.control import FIELDS, BusStatus, ClientInfo, GpuStatus, UpdateLatency
+from pycontrol.link.control import FIELDS, BusStatus, ClientInfo, GpuStatus, RuleInfo, UpdateLatency
 from pycontrol.observe.fit.fit import Host
 
 US, MS = 1_000, 1_000_000
@@ -186,6 +186,9 @@ class Fake:
         return self.known.latency
 
     def buses(self, gpu: int | None = None) -> Sequence[BusStatus]:
+        return []
+
+    def rules(self) -> Sequence[RuleInfo]:
         return []
 
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:

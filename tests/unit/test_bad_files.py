@@ -88,13 +88,7 @@ compute_units = 4
 slice = "1ms"
 """
 TIMES = re.compile(r'(\w+) = "[0-9.]+ms"')
-TASK = """[[task]]
-name = "new"
-cpu = 0
-priority = 8
-period = "100ms"
-segments = [{ misc = "1ms", gpu = "1ms" }]
-"""
+
 
 
 def wrong_times() -> Iterator[tuple[str, bytes]]:
@@ -198,9 +192,8 @@ Refused = Callable[[Reader, str, str], str]
 def others(tmp_path: Path) -> dict[str, str]:
     """Good files by the names of arguments."""
     (tmp_path / "file").write_text(GOOD)
-    (tmp_path / "task").write_text(TASK)
     trace().save(tmp_path / "trace")
-    return {name: str(tmp_path / name) for name in ("file", "task", "trace", "what", "output")}
+    return {name: str(tmp_path / name) for name in ("file", "trace", "what", "output")}
 
 
 @pytest.fixture
@@ -241,8 +234,7 @@ def test_all_readers_are_known() -> None:
     names = ("plan priorities", "plan modes", "margins", "simulate", "trace check", "apply",
              "plan partitions", "plan slices")  # fmt: skip
     known = {(name, "file") for name in names}
-    known |= {("trace check", "trace"), ("run", "what"), ("plan partitions", "task"),
-              ("analyze", "files")}  # fmt: skip
+    known |= {("trace check", "trace"), ("run", "what"), ("analyze", "files")}
     assert known <= set(READERS)
     assert all(option(reader.command, "--json") for reader in READERS)
 

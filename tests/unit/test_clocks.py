@@ -240,7 +240,7 @@ def test_doctor_holds_a_file_against_the_machine(tmp_path: Path) -> None:
 
 
 def test_a_watch_tells_of_clocks_that_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    loaded, asks = file(), SimpleNamespace(status=lambda: [REAL], clients=list)
+    loaded, asks = file(), SimpleNamespace(status=lambda: [REAL], clients=list, rules=list)
     watcher = watch.Watcher(asks, asks, Judge(loaded, {}))  # type: ignore[arg-type]
     seen = look(tree(tmp_path, JETSON))
     monkeypatch.setattr(watch, "machine_clocks", lambda: seen)
