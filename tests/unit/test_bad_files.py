@@ -90,7 +90,6 @@ slice = "1ms"
 TIMES = re.compile(r'(\w+) = "[0-9.]+ms"')
 
 
-
 def wrong_times() -> Iterator[tuple[str, bytes]]:
     """The good file with one of its times negative, too long, without a unit, or zero where it must not be."""
     for found in TIMES.finditer(GOOD):
