@@ -631,7 +631,8 @@ void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 {
 	if (now < again_at(p))
 		return;
-	p->taken = false;	/* it has tried by itself, and what it tells by now may be more than that call can take */
+	/* It has tried by itself, and what it tells by now may be more than that call can take. */
+	p->taken = false;
 	deliver(a, p);
 }
 
