@@ -318,6 +318,7 @@ class Model:
                 p.flags = []
                 self.reconsider(now)
             if p.owes and p.again is not None and now >= p.again:
+                p.taken = False  # it has tried by itself
                 self.deliver(p)
         if self.step:
             self.go_on(now)
