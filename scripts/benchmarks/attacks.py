@@ -267,13 +267,13 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     try:
         with Emulator(Platform(1), gpus=GPUS) as emulator:
             alone = begins(emulator.socket, samples)
-            yield from shown("alone", alone, alone)
-            for how in attacks:
-                with attack(how, emulator.socket, count):
-                    yield from shown(how.__name__, begins(emulator.socket, samples), alone)
-            with contextlib.ExitStack() as stack:
-                for how in reversed(attacks):  # those last that keep the host busiest while others prepare
-                    stack.enter_context(attack(how, emulator.socket, FEW))
-                yield from shown("all", begins(emulator.socket, samples), alone)
+        yield from shown("alone", alone, alone)
+        for how in attacks:  # each on a host of its own, which has nothing left to read of the one before
+            with Emulator(Platform(1), gpus=GPUS) as emulator, attack(how, emulator.socket, count):
+                yield from shown(how.__name__, begins(emulator.socket, samples), alone)
+        with Emulator(Platform(1), gpus=GPUS) as emulator, contextlib.ExitStack() as stack:
+            for how in reversed(attacks):  # those last that keep the host busiest while others prepare
+                stack.enter_context(attack(how, emulator.socket, FEW))
+            yield from shown("all", begins(emulator.socket, samples), alone)
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
