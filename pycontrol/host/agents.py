@@ -29,8 +29,8 @@ class Obedience:
     """The demands on agents: an answer within `bound` ns, and whether to go on without an agent that does not answer.
 
     `limit`: the agents that an unprivileged user may have.  `yields`: the most urgent process may begin before others
-    are off the GPU.  `turns`: best-effort processes take turns while a
-    real-time one is there.
+    are off the GPU.  `turns`: best-effort processes take turns while a real-time one
+    is there.
     """
 
     bound: int = lib.GPURT_AGENT_BOUND_NS

@@ -65,10 +65,13 @@ class Lanes:
 
     def hush(self, quiet: bool, agents: bool = False) -> None:
         """Whether only urgent lanes, and what the host itself must see, are waited for; ``agents``: theirs, too."""
-        before, self._quiet = self._quiet, ({0} if agents else {0, AGENTS}) if quiet else set()
-        for fd, level in self._ordinary.items() if before != self._quiet else ():
-            if (level in before) != (level in self._quiet):
-                self._epoll.modify(fd, 0 if level in self._quiet else select.EPOLLIN)
+        levels = set() if not quiet else {0} if agents else {0, AGENTS}
+        before, self._quiet = self._quiet, levels
+        if before == levels:
+            return
+        for fd, level in self._ordinary.items():
+            if (level in before) != (level in levels):
+                self._epoll.modify(fd, 0 if level in levels else select.EPOLLIN)
 
     def lane(self, level: int, user: int) -> Lane:
         """The lane, made on first use.  Raises OSError."""

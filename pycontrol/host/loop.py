@@ -183,7 +183,7 @@ class Host:
         if self._resting and not goes_on and self._pace:
             self._pace.restart(time.monotonic_ns(), time.thread_time_ns())
         self._resting = self._resting if goes_on else 0
-        self.lanes.hush(goes_on, any(gpu.awaits_agents for gpu in self.gpus))
+        self.lanes.hush(goes_on, goes_on and any(gpu.awaits_agents for gpu in self.gpus))
 
     def _serve_lane(self, lane: Lane) -> None:
         for fd, events in lane.first():
