@@ -35,8 +35,7 @@ MASKS = {
 }
 ENERGY = {
     "simulate": CommandEntry("run the jobs on spatial virtual GPUs", "energy"),
-    "explain": CommandEntry("say how many units are best, and which GPU", "energy_offline"),
-    "schedule": CommandEntry("make the cyclic table of periodic tasks", "energy_offline"),
+    "explain": CommandEntry("say how many units are best, and which GPU", "energy_explain"),
 }
 PLAN = {
     "priorities": CommandEntry("find GPU priorities by Audsley's method", "priorities"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Guarantees of `gpurt plan energy`, against schedules by hand: bounds of one job at a time, and cyclic tables.
+"""Guarantees of `gpurt plan energy`, against schedules by hand: bounds of one job at a time.
 
 Nothing here uses the project's simulations.  GPURT_LONG=1 takes a hundred times as many systems.
 """
@@ -10,15 +10,12 @@ import os
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import combinations
 
 import pytest
 
 from analysis.energy.bounds import energy_bounds
-from analysis.energy.outcome import Dispatch
-from analysis.energy.policies import POLICIES, Readings
-from analysis.energy.schedule import NoTableError, Table, faults, make
-from analysis.energy.setup import Setup, prepare_tables
+from analysis.energy.policies import POLICIES
+from analysis.energy.setup import prepare_tables
 from analysis.model import Kernel
 from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
@@ -97,42 +94,3 @@ def test_no_schedule_exceeds_a_bound(policy: str) -> None:
                 assert most is None or seen <= most, (system, index)
                 reached += seen == most
     assert reached > 100  # the bounds are exact where nothing is rounded
-
-
-def clash(one: Dispatch, other: Dispatch, hold: bool) -> bool:
-    """Whether two jobs have a unit of a GPU at the same time."""
-    ends = [max(job.finish if hold else job.end, job.at) for job in (one, other)]
-    together = one.at < ends[1] and other.at < ends[0]
-    same = one.first < other.first + other.units and other.first < one.first + one.units
-    return one.gpu == other.gpu and together and same
-
-
-def check(setup: Setup, table: Table) -> None:
-    """Four cycles: every job with a deadline within them is there, on units of its own, and in time."""
-    jobs, end = list(table.unrolled(4)), table.begin + 4 * table.length
-    assert not any(clash(one, other, setup.hold_job) for one, other in combinations(jobs, 2)), setup.system
-    by_job = {(job.task, job.job): job for job in jobs}
-    for index, one in enumerate(setup.system.tasks):
-        number, free = 0, 0
-        while (release := one.offset + number * one.period) + one.deadline <= end:
-            job = by_job[index, number]
-            own = one.on(job.gpu)
-            done = job.at + own.copy_in + own.time(job.units) + own.copy_out
-            assert max(release, free) <= job.at <= done <= release + one.deadline, setup.system
-            number, free = number + 1, done
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_tables_without_faults_keep_what_they_promise(policy: str) -> None:
-    made = 0
-    for rng, system in systems(f"tables {policy}", 12, 1 if POLICIES[policy].single else 2):
-        options = Readings(hold_job=rng.random() < 0.3)
-        setup = prepare_tables(system, POLICIES[policy], options)
-        try:
-            table = make(setup)
-        except NoTableError:
-            continue
-        if not faults(table):
-            check(setup, table)
-            made += 1
-    assert made > 2

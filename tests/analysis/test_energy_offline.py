@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The cyclic table, explicit schedules and the bounds, each against something independent of it."""
+"""The bounds, against simulation and by hand, and the traces of runs."""
 
 from __future__ import annotations
 
@@ -10,104 +10,22 @@ from pathlib import Path
 
 import pytest
 from effort import tries
-from energy_readable import simulate
-from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
+from energy_systems import example5, kernel, ns, task, watts
 
 from analysis.energy import bounds as bounds_module
 from analysis.energy import compiled
 from analysis.energy.bounds import energy_bounds
-from analysis.energy.outcome import Dispatch, EnergyRun
+from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES, Readings
-from analysis.energy.power import closed_form
-from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import prepare_tables
 from analysis.energy.trace import trace_of
-from analysis.model import MS, Kernel
-from analysis.model.energy import MJ, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
+from analysis.model import Kernel
+from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.traces.trace import Kind
 from analysis.traces.trace import load_trace as load_trace
 
 PERIODIC = example5((20, 10, 20))
 EXAMPLE5 = Path(__file__).parents[2] / "examples/energy/example5.toml"
-
-
-def test_table_of_example_5() -> None:
-    """Specification, section 6.3; rm misses one of four jobs."""
-    table = make(prepare_tables(PERIODIC, POLICIES["sbeet"]))
-    assert table.length == ns(20)
-    modulo = sorted((one.at % ns(20) // MS, one.task, one.units, (one.finish - one.at) // MS) for one in table.cycle)
-    assert modulo == [(0, 0, 3, 10), (1, 1, 1, 6), (6, 2, 1, 6), (11, 1, 4, 3)]
-    assert sum(energy.total for energy in table.energies) == 58 * MJ
-    assert faults(table) == []
-    table = make(prepare_tables(PERIODIC, POLICIES["rm"]))
-    assert sum(energy.total for energy in table.energies) == 52 * MJ
-    assert any("job 2 of t2" in one for one in faults(table))
-
-
-def early(table: Table, rng: random.Random) -> list[Dispatch]:
-    """The table replayed: dispatches at its times on its units, and kernels that end before their worst case."""
-    replayed = []
-    for one in table.unrolled(3):
-        less = rng.randint(0, one.end - one.start)
-        replayed.append(replace(one, end=one.end - less, finish=one.finish - less))
-    return replayed
-
-
-@pytest.mark.parametrize("system", [PERIODIC, anomaly()], ids=["example 5", "anomaly"])
-def test_replay_under_early_completion_misses_nothing(system: SpatialSystem) -> None:
-    """The anomaly's system, too, which misses at run time if a job is done early."""
-    table = make(prepare_tables(system, POLICIES["sbeet"]))
-    assert faults(table) == []
-    for seed in range(tries(1000)):
-        held: list[Dispatch] = []
-        for one in early(table, random.Random(seed)):
-            assert one.finish <= one.release + system.tasks[one.task].deadline
-            held = [other for other in held if other.end > one.at]
-            assert all(one.first >= other.first + other.units or other.first >= one.first + one.units for other in held)
-            held.append(one)
-
-
-def test_a_table_goes_on_as_the_simulation_does() -> None:
-    setup = prepare_tables(toy(), POLICIES["sbeet-mg"])
-    table = make(setup)
-    end = table.begin + 3 * table.length
-    simulated = compiled.simulate_compiled(setup, EnergyRun(end), log=10_000).dispatches
-    assert tuple(table.unrolled(3)) == simulated
-    begin = table.begin + 2 * table.length
-    energies = [closed_form(gpu, runs, begin, end) for gpu, runs in
-                zip(setup.system.gpus, simulate.executions(setup, simulated), strict=True)]  # fmt: skip
-    assert table.energies == energies
-
-
-def test_damaged_tables_are_found() -> None:
-    table = make(prepare_tables(PERIODIC, POLICIES["sbeet"]))
-    first, *others = table.cycle
-    damage = {
-        "late": replace(first, **{key: getattr(first, key) + ns(9) for key in ("at", "start", "end", "finish")}),
-        "same units or slot": replace(first, first=0),
-        "another length": replace(first, end=first.end - 1),
-        "units that gpu has not": replace(first, units=5),
-        "before it is released": replace(first, at=0, start=ns(1), end=ns(5), finish=ns(6)),
-    }
-    for message, wrong in damage.items():
-        assert any(message in one for one in faults(replace(table, cycle=(wrong, *others)))), message
-    assert any("left out" in one for one in faults(replace(table, cycle=tuple(others))))
-    assert any("twice" in one for one in faults(replace(table, cycle=(*table.cycle, first))))
-
-
-def test_tables_begin_after_the_last_offset_however_late_that_is() -> None:
-    late = replace(PERIODIC, tasks=(*PERIODIC.tasks[:2], replace(PERIODIC.tasks[2], offset=ns(3002))))
-    table = make(prepare_tables(late, POLICIES["sbeet"]))
-    assert (table.begin, table.length) == (ns(3002), ns(20))
-    assert len(table.prefix) >= 450
-    assert faults(table) == []
-
-
-def test_hyperperiods_that_are_too_long_are_refused() -> None:
-    tasks = tuple(replace(one, period=one.period + 7 * i + 1) for i, one in enumerate(PERIODIC.tasks))
-    odd = replace(PERIODIC, tasks=tasks)
-    with pytest.raises(NoTableError, match="choose periods with a smaller common multiple"):
-        make(prepare_tables(odd, POLICIES["sbeet"]))
 
 
 @pytest.mark.parametrize("policy", ["rm", "fcfs"])

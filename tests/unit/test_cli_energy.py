@@ -24,7 +24,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
 
 CALLS = {
     "simulate": ([TOY, "--horizon", "600ms", "--policy", "ld", "--policy", "sbeet-mg"], 1),
-    "explain": ([EXAMPLE5], 0), "schedule": ([EXAMPLE5], 0),
+    "explain": ([EXAMPLE5], 0),
 }  # fmt: skip
 
 
@@ -83,16 +83,6 @@ def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Gpurt) -> None:
     assert abs(both["energy_uj"] - first["energy_uj"] - second["energy_uj"]) <= 1
     assert both["judged_jobs"] == first["judged_jobs"] + second["judged_jobs"]
     assert jobs("--seed", 5) == first
-
-
-def test_schedule_says_no_where_a_job_is_late_and_has_all_jobs_of_a_cycle(run: Gpurt) -> None:
-    code, out, _ = run("schedule", EXAMPLE5, "--policy", "rm")
-    assert code == 1
-    assert "MISSED: job 0 of t2" in out
-    found = document(run("schedule", EXAMPLE5, "--json")[1], "schedule")
-    cycle = [one for one in found["table"] if one["time_ns"] >= found["begin_ns"]]
-    assert (found["in_time"], found["length_ns"]) == (True, 20_000_000)
-    assert sorted(one["task"] for one in cycle) == ["t1", "t2", "t2", "t3"]
 
 
 def test_simulate_writes_a_trace(run: Gpurt, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

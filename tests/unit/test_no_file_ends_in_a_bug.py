@@ -43,7 +43,7 @@ CALLS: dict[str, list[list[str]]] = {
     "apply": [[]],
     "watch": [["--until", "1ms"], ["--metrics", "--listen", "127.0.0.1:0"]],
     "emulate": [[]], "serve": [["--policy", "sbeet"]], "doctor": [[]],
-    "plan energy explain": [[]], "plan energy schedule": [[]], "plan energy simulate": [[]],
+    "plan energy explain": [[]], "plan energy simulate": [[]],
 }  # fmt: skip
 #: These commands do not take the file as a positional argument.
 NAMED = {"emulate": "--taskset", "serve": "--energy-file"}
