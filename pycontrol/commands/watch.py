@@ -19,6 +19,7 @@ from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.commands.options import JSON, TEST, command, time_of
 from pycontrol.ending import asked
 from pycontrol.link.control import connect
+from pycontrol.machine.programs import command_of
 from pycontrol.observe import documents, observed
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.objection import Objection
@@ -114,7 +115,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
         host = fit.ask(asks, loaded)
         objections = lasting(fit.objections(loaded, host))
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=EVENT_PATIENCE_NS,
-                      gpus=len(host.gpus))  # fmt: skip
+                      gpus=len(host.gpus), command_of=command_of)  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json)
         wrong = mismatch(judge, objections, chosen.why if name else "")
         lacking = unbounded_tasks(task_lines(judge, {}), chosen.test) if chosen.test else ""

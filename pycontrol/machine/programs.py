@@ -5,31 +5,55 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from analysis.model import Task
 from analysis.taskset import TasksetFile
+from pycontrol.machine import procs
 from pycontrol.machine.procs import NAME_BYTES
 
+#: Digits of a process id at most.
+MOST_DIGITS = 7
 
-def fingerprint(command: Sequence[str]) -> str:
-    """A hash of a program and its arguments, which traces keep in their place; empty if they are not known."""
-    return hashlib.sha256("\0".join(command).encode("utf-8", "surrogateescape")).hexdigest()[:16] if command else ""
+
+def fingerprint(command: Sequence[str], name: str = "") -> str:
+    """Hashes of a program and its arguments, which traces keep in their place; empty if they are not known.
+
+    The folder of the program is left out.  The command of a script begins with its interpreter (execve(2)), while the
+    process has the script's ``name``: a second hash is of the command from the script on.
+    """
+    script = next((at for at, word in enumerate(command) if at and _short(word) == name), 0)
+    parts = [command, command[script:]] if script and _short(command[0]) != name else [command]
+    return " ".join(map(_hash, filter(None, parts)))
+
+
+def command_of(pid: str) -> str:
+    """The fingerprint of a running process's command; empty if it is not known."""
+    number = int(pid) if len(pid) <= MOST_DIGITS else 0
+    return fingerprint(procs.command_line_of(number), procs.name(number)) if number else ""
+
+
+def _hash(command: Sequence[str]) -> str:
+    words = "\0".join([command[0].rpartition("/")[2], *command[1:]])
+    return hashlib.sha256(words.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def tasks_of(file: TasksetFile, name: str, command: str = "") -> list[str]:
     """The tasks of the file that a process may be, several if it cannot be told which.
 
-    These are the tasks whose command is exactly the process's.  If there are none, they are those whose own name, or
-    whose command's program, has the process's name.  One task stands for all of a thread or process.
+    These are the tasks whose command is the process's.  If there are none, they are those whose own name has the
+    process's name, or whose command's program has it.  The latter need the same arguments, too, if these are known:
+    `python3 other.py` is not the task of `python3 camera.py`.  One task stands for all of a thread or process.
 
     Args:
         file: the taskset file.
         name: the process's name, as the kernel keeps it.
         command: the fingerprint of its program and arguments, if they are known.
     """
-    exact = [task.name for task in file.taskset if command == fingerprint(file.launch[task.name].command or ()) != ""]
-    return _first_of_processes(file, exact or [task.name for task in file.taskset if name in _names(file, task)])
+    known = command.split()
+    exact = [task.name for task in file.taskset if fingerprint(file.launch[task.name].command or ()) in known]
+    named = [task.name for task in file.taskset if _named(file, task, name, bool(known))]
+    return _first_of_processes(file, exact or named)
 
 
 def _first_of_processes(file: TasksetFile, names: Sequence[str]) -> list[str]:
@@ -37,8 +61,14 @@ def _first_of_processes(file: TasksetFile, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(first[name] for name in names))
 
 
-def _names(file: TasksetFile, task: Task) -> Iterator[str]:
-    """The names under which the kernel may know the task's process."""
-    command = file.launch[task.name].command
-    for name in (task.name, *(command or ())[:1]):
-        yield os.fsencode(name.rpartition("/")[2])[:NAME_BYTES].decode("utf-8", "replace")
+def _named(file: TasksetFile, task: Task, name: str, other: bool) -> bool:
+    """Whether the kernel may know the task's process by that name; ``other``: its command is not the task's."""
+    program = next(iter(file.launch[task.name].command or ()), None)
+    if program is not None and _short(program) == name:
+        return not other
+    return _short(task.name) == name
+
+
+def _short(name: str) -> str:
+    """A program's name, as the kernel keeps it."""
+    return os.fsencode(name.rpartition("/")[2])[:NAME_BYTES].decode("utf-8", "replace")

@@ -31,6 +31,8 @@ MINIMAL = str(ROOT / "examples/minimal.toml")
 PARTS = str(ROOT / "examples/partitions.toml")
 SLICES = str(ROOT / "examples/slices.toml")
 ME = os.getpid()
+#: The command of this process, as a file has it.
+MINE = json.dumps(procs.command_line_of(ME))
 
 Gpurt = Callable[..., tuple[int, str, str]]
 
@@ -489,9 +491,8 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
 
 
 def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
-    name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
-    path.write_text(patient(taskset_of(("mine", f'command = ["{name}"]'))))
+    path.write_text(patient(taskset_of(("mine", f"command = {MINE}"))))
     assert gpurt("apply", str(path))[0] == 1  # no such process is a client
     with SocketClient(host) as client:
         with at_priority(21):
@@ -502,12 +503,11 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
 
 
 def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
-    name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
     path.write_text(
         f'[platform]\ncpus = 1\npolicy = "segment"\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\n'
         f'period = "1s"\n'
-        f'segments = [{{ misc = "1ms", gpu = "1s" }}]\ncommand = ["{name}"]\n'
+        f'segments = [{{ misc = "1ms", gpu = "1s" }}]\ncommand = {MINE}\n'
     )
     with SocketClient(host) as client:
         client.begin()
@@ -544,21 +544,23 @@ def patient(text: str) -> str:
 def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
     gpurt: Gpurt, host: Path, tmp_path: Path
 ) -> None:
-    """A process that may be either of two tasks gets the priority of neither."""
+    """A process that may be either of two tasks gets the priority of neither; with other arguments it is none."""
     path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
-    mine = json.dumps(procs.command_line_of(ME))
     other = f'command = ["/usr/bin/{comm}", "other.py"]'
     with SocketClient(host) as client:
         with at_priority(21):
             client.begin()
-        path.write_text(patient(taskset_of(("a", f"command = {mine}"), ("b", f"{other}\ngpu_priority = 7"))))
+        path.write_text(patient(taskset_of(("a", f"command = {MINE}"), ("b", f"{other}\ngpu_priority = 7"))))
         code, out, _ = gpurt("apply", str(path), "--json")
         assert {name: one["pids"] for name, one in json.loads(out)["tasks"].items()} == {"a": [ME], "b": []}
         assert code == 1
         assert gpurt("apply", str(path), "--ignore-missing")[0] == 0
         assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 21
         assert gpurt("set", "priority", "own", str(ME))[0] == 0
-        path.write_text(patient(taskset_of(("a", other), ("b", other))))
+        path.write_text(patient(taskset_of(("b", other))))
+        code, out, _ = gpurt("apply", str(path))
+        assert (code, f"not applied: process {ME} ({comm}) is real time and no task of the file" in out) == (1, True)
+        path.write_text(patient(taskset_of(("a", f"command = {MINE}"), ("b", f"command = {MINE}"))))
         code, out, _ = gpurt("apply", str(path))
         assert (code, f"not applied: process {ME} ({comm}) may be a or b: their commands" in out) == (1, True)
         assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] is None
@@ -569,7 +571,7 @@ def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_pa
     process = f"process {ME} ({comm})"
     with SocketClient(host) as client:
         client.begin(priority=5)
-        path.write_text(patient(taskset_of(("mine", f'command = ["{comm}"]'))))
+        path.write_text(patient(taskset_of(("mine", f"command = {MINE}"))))
         code, out, _ = gpurt("apply", str(path), "--json")
         told = json.loads(out)
         assert (code, told["applied"], told["schedulable"]) == (1, False, False)
@@ -683,7 +685,7 @@ def test_apply_says_which_clients_state_another_form(
     """A thread of form self that spins breaks every bound."""
     host = start_host("--policy", "boosted")
     path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
-    path.write_text(taskset_of(("mine", f'command = ["{comm}"]\n{lines}'), policy="boosted"))
+    path.write_text(taskset_of(("mine", f"command = {MINE}\n{lines}"), policy="boosted"))
     with SocketClient(host) as client:
         client.begin()
         notes = json.loads(gpurt("--device", str(host), "apply", "--force", str(path), "--json")[1])["notes"]
@@ -760,11 +762,10 @@ def test_the_unit_hides_no_refusal(gpurt: Gpurt, host: Path, tmp_path: Path) -> 
 
 def test_a_file_for_another_policy_than_the_host_s_is_told_apart(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
     """Bounds for one policy say nothing of a host that runs another."""
-    name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
     text = (
         f'[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "segment"\n[[task]]\nname = "mine"\ncpu = 0\n'
-        f'priority = 21\nperiod = "1s"\nsegments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
+        f'priority = 21\nperiod = "1s"\nsegments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = {MINE}\n'
     )
     text = patient(text)
     with SocketClient(host) as client:
@@ -858,16 +859,17 @@ def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path,
         recorder.send_signal(signal.SIGINT)
         recorder.wait(PATIENCE)
     assert load_trace(trace).names() == [f"{comm}-{ME}"]
-    for name, text in ((comm, task.format(comm)), ("other", task.format("other") + f'command = ["/bin/{comm}"]\n')):
+    for name, text in ((comm, task.format(comm)), ("other", task.format("other") + f"command = {MINE}\n")):
         path.write_text(text)
         code, out, _ = gpurt("trace", "check", str(trace), str(path), "--json")
         (seen,) = json.loads(out)["tasks"].values()
         assert (code, seen["segments"], seen["verdict"]) == (1, 1, "unseen")
         assert f"no job, of {name} (1)" in " ".join(json.loads(out)["notes"])
-    path.write_text(task.format("other"))
-    code, _, err = gpurt("trace", "check", str(trace), str(path))
-    assert code == 3
-    assert f"speaks of {comm}-{ME}, none of which is a task" in err
+    for text in (task.format("other"), task.format("other") + f'command = ["/bin/{comm}", "other.py"]\n'):
+        path.write_text(text)
+        code, _, err = gpurt("trace", "check", str(trace), str(path))
+        assert code == 3
+        assert f"speaks of {comm}-{ME}, none of which is a task" in err
 
 
 def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: Path) -> None:

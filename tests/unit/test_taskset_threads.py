@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -205,6 +206,23 @@ def test_init_writes_a_thread_for_a_process_of_ros2(tmp_path: Path) -> None:
     (callback,) = load(path).taskset.tasks
     assert (callback.thread, callback.cpu, callback.priority) == (Thread("node", Order.ROS2), 1, 9)
     assert load(path).launch[callback.name].command == ("node", "--x")
+
+
+def test_a_process_with_other_arguments_is_no_task_by_its_programs_name(tmp_path: Path) -> None:
+    """`python3 other.py` is not the task of `python3 camera.py`.  A script's process has its interpreter in front."""
+    path = tmp_path / "a.toml"
+    path.write_text(GOOD.replace("priority = 10", 'priority = 10\ncommand = ["python3", "node.py"]', 1))
+    file = load(path)
+
+    def found(name: str, *command: str) -> list[str]:
+        return tasks_of(file, name, fingerprint(command, name))
+
+    assert found("python3", "python3", "node.py") == found("python3", "/usr/bin/python3", "node.py") == ["tick"]
+    assert found("python3", "python3", "other.py") == found("python3", "python3", "node.py", "-x") == []
+    assert found("python3") == ["tick"]  # its command is not known
+    file = replace(file, launch={name: replace(one, command=("./node.py", "-x")) for name, one in file.launch.items()})
+    assert found("node.py", "/usr/bin/python3", "-u", "./node.py", "-x") == found("x", "/a/node.py", "-x") == ["tick"]
+    assert found("node.py", "/usr/bin/python3", "./node.py") == found("grep", "grep", "./node.py", "-x") == []
 
 
 def test_run_starts_one_program_for_all_tasks_of_a_thread(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pycontrol.link.placed import partition_of
 from pycontrol.machine import clocks, procs
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.machine.placement import fifo_permitted
-from pycontrol.machine.programs import fingerprint, tasks_of
+from pycontrol.machine.programs import command_of, tasks_of
 from pycontrol.observe.host_cpu import urgent_threads
 
 #: Parameters of the modules: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
@@ -120,7 +120,7 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
         sleeps=module and (_content(SLEEPS) == "Y"
                            or any(one.alpha_ns + one.theta_ns > MAX_AWAKE_NS for one in gpus)),
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
-        programs={pid: (comm, fingerprint(procs.command_line_of(pid))) for pid, comm in pids.items()}, homes=homes,
+        programs={pid: (comm, command_of(str(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
         threads={pid: urgent for pid in pids if (urgent := urgent_threads(pid))}, exempted=exempted(control),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from pycontrol.link.control import FIELDS, ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.machine.clocks import Clock, MachineClocks, distinct_looks
 from pycontrol.machine.placement import DEFAULT_CLASS, FOLDED
 from pycontrol.observe.fit.host import Host, Ran
-from pycontrol.observe.judge.seen import meaning
+from pycontrol.observe.judge.seen import commands_of, meaning
 
 _Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
 
@@ -101,8 +101,10 @@ def _said(recorded: Trace, file: TasksetFile) -> dict[int, tuple[str, ...]]:
     """The task whose jobs each process told of, by pid; the first one of a thread stands for all that it serves."""
     tasks = {task.name: task for task in file.taskset}
     found: dict[int, set[str]] = {}
+    command_of = commands_of(recorded)
     for event in recorded.events:
-        if event.kind is Kind.START and event.process.isdecimal() and (name := meaning(file, event.task)):
+        told = event.kind is Kind.START and event.process.isdecimal()
+        if told and (name := meaning(file, event.task, command_of)):
             found.setdefault(int(event.process), set()).add(file.taskset.beside(tasks[name])[0].name)
     return {pid: tuple(names) for pid, names in found.items() if len(names) == 1}
 

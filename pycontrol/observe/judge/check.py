@@ -14,7 +14,7 @@ from analysis.traces.trace import PRIORITIES, About, Kind, Trace
 from pycontrol.observe.judge.chains import ChainCheck
 from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.judge.judge import Judge
-from pycontrol.observe.judge.seen import meaning
+from pycontrol.observe.judge.seen import commands_of, meaning
 
 #: A remark is made on a task if this many times the seen jobs could have been seen.
 FEW_JOBS_FACTOR = 2
@@ -155,7 +155,7 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     parts = len(file.taskset.parts)
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
                   policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0,
-                  tellers=_tellers(trace, file), until=_last_release(trace))
+                  tellers=_tellers(trace, file), until=_last_release(trace), command_of=commands_of(trace))
     known = meant(trace, file)
     priorities = {name: about.priority for name, about in trace.tasks.items()
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
@@ -175,7 +175,8 @@ def _last_release(trace: Trace) -> int | None:
 def _tellers(trace: Trace, file: TasksetFile) -> set[str]:
     """The processes that report jobs of the file's tasks, perhaps after segments that had begun before the trace."""
     jobs = (event for event in trace.events if event.kind in (Kind.START, Kind.COMPLETE) and event.detail)
-    return {event.detail or "" for event in jobs if meaning(file, event.task)}
+    command_of = commands_of(trace)
+    return {event.detail or "" for event in jobs if meaning(file, event.task, command_of)}
 
 
 def _told(trace: Trace) -> dict[str, int]:
@@ -218,4 +219,5 @@ def task_lines(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
 
 def meant(trace: Trace, file: TasksetFile) -> dict[str, str]:
     """The task of the file that each name of the trace means (``meaning``); names that mean none are left out."""
-    return {name: task for name in trace.names() if (task := meaning(file, name))}
+    command_of = commands_of(trace)
+    return {name: task for name in trace.names() if (task := meaning(file, name, command_of))}

@@ -47,12 +47,14 @@ class Judge:
         observe: called with the task and the response time of each job, ns.
         until: when the last job was released, ns: what a chain has put out gets no older then; None: more come.
         tellers: the processes of which it is known that they are going to tell of jobs of the file's tasks.
+        command_of: the fingerprint of a process's command, by pid.
     """
 
     def __init__(
         self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
         jump: int = JUMP, gpus: int = 0, observe: Callable[[str, int], None] = lambda _task, _response: None,
         tellers: Collection[str] = (), until: int | None = None,
+        command_of: Callable[[str], str] = lambda _pid: "",
     ) -> None:  # fmt: skip
         self._log = Log()
         self._chains = JudgedChains(file, bounds, self._log)
@@ -63,7 +65,7 @@ class Judge:
             jitters = jitters_of(file.taskset, bounds)
             file = replace(file, taskset=with_jitters(file.taskset, jitters))
         self.file, self.bounds, self.patience = file, bounds, patience
-        self._jump, self._until = jump, until
+        self._jump, self._until, self._command_of = jump, until, command_of
         self.policy = POLICIES.get(policy or "", POLICIES[file.taskset.platform.policy])
         self.strangers = Strangers(self.policy, self._log, tellers)
         self._observe = observe
@@ -136,7 +138,7 @@ class Judge:
         if event.task not in self._meanings:
             if len(self._meanings) > MAX_STRANGERS:
                 self._meanings.clear()
-            task = meaning(self.file, event.task)
+            task = meaning(self.file, event.task, self._command_of)
             self._meanings[event.task] = self._tasks[task] if task else None
         return self._meanings[event.task]
 
@@ -388,7 +390,7 @@ class Judge:
     def _stuck(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"
         text = visible(event.detail) if event.detail else f"{who} sleeps in its segment, and others wait for the GPU"
-        self._log.add(event.time, What.STUCK, meaning(self.file, event.task) or "", text)
+        self._log.add(event.time, What.STUCK, meaning(self.file, event.task, self._command_of) or "", text)
 
     def _member_died(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"

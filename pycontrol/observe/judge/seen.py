@@ -3,26 +3,39 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from analysis.model import CpuSegment, Task
 from analysis.taskset import TasksetFile
+from analysis.traces.trace import HOST, Trace
 from pycontrol.machine.programs import tasks_of
 
 #: A program is broken if its task has more jobs or segments under way than this.
 MOST_OPEN = 1000
 
 
-def meaning(file: TasksetFile, name: str) -> str | None:
+def commands_of(recorded: Trace) -> Callable[[str], str]:
+    """The fingerprint of the command of each process of a trace, by pid; empty if it is not known."""
+    try:
+        programs = json.loads(recorded.meta.get(HOST, "{}"))["programs"]
+        known = {str(pid): str(command) for pid, (_, command) in programs.items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        known = {}
+    return lambda pid: known.get(pid, "")
+
+
+def meaning(file: TasksetFile, name: str, command_of: Callable[[str], str]) -> str | None:
     """The task of the file that a name in a trace means: the task of that name.
 
     `gpurt trace record` names a process NAME-PID.  The name means the task that the process is (``tasks_of``), if there
-    is only one.  None: the name means no task.
+    is only one.  None: the name means no task.  ``command_of``: the fingerprint of a process's command, by pid.
     """
     program, _, pid = name.rpartition("-")
     tasks = [task.name for task in file.taskset if task.name == name]
     if not tasks and pid.isdecimal():
-        tasks = tasks_of(file, program)
+        tasks = tasks_of(file, program, command_of(pid))
     return tasks[0] if len(tasks) == 1 else None
 
 

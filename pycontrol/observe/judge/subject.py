@@ -11,7 +11,7 @@ from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Code
-from pycontrol.observe.judge.seen import meaning
+from pycontrol.observe.judge.seen import commands_of, meaning
 
 #: Objections after which no test's bounds apply to a run.  The others are about the policy and the modes.
 OF_ANY_TEST = (Code.CPUS, Code.FIFO, Code.SHAPES, Code.PARTITIONS)
@@ -78,4 +78,5 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
 def lost(recorded: Trace, file: TasksetFile) -> int:
     """How many times events were lost while the trace was recorded, other than those of a client of no task alone."""
     lost = [event.task for event in recorded.events if event.kind is Kind.LOST]
-    return sum(not task or meaning(file, task) is not None for task in lost)
+    command_of = commands_of(recorded)
+    return sum(not task or meaning(file, task, command_of) is not None for task in lost)

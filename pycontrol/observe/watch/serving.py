@@ -21,6 +21,7 @@ from gpurt.errors import GpurtError, RuntimeFailure
 from gpurt.text import visible
 from pycontrol.ending import SignalEvent
 from pycontrol.link.control import ClientInfo, Control, connect
+from pycontrol.machine.programs import command_of
 from pycontrol.observe.fit import fit
 from pycontrol.observe.judge.finding import Finding
 from pycontrol.observe.judge.judge import Judge
@@ -80,7 +81,7 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
     render.note(*remarks, as_json=False)
     responses = ResponseCollector(one.name for one in loaded.taskset)
     judge = Judge(loaded, bounds_by_task(chosen.test, loaded.taskset), patience=EVENT_PATIENCE_NS, gpus=len(host.gpus),
-                  observe=responses.observe)  # fmt: skip
+                  observe=responses.observe, command_of=command_of)  # fmt: skip
 
     def compare(asks: Any) -> None:
         mismatch(judge, lasting(fit.objections(loaded, fit.ask(asks, loaded))), chosen.why if name else "")

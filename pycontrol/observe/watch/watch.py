@@ -16,7 +16,7 @@ from pycontrol.link.events import LINGER, Names, rest, to_events
 from pycontrol.link.sleep import Sleep
 from pycontrol.machine import procs
 from pycontrol.machine.clocks import look as machine_clocks
-from pycontrol.machine.programs import fingerprint, tasks_of
+from pycontrol.machine.programs import command_of, tasks_of
 from pycontrol.observe.fit.clients import client_objections, groups
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import failures
@@ -128,7 +128,7 @@ class Watcher:
         names = [f"{client.comm}-{client.pid}" if client.pid else "" for client in clients]
         self.judge.strangers.there({*names} - {""}, now + longest)
         for name, client in zip(names, clients, strict=True):
-            command = fingerprint(procs.command_line_of(client.pid)) if client.pid else ""
+            command = command_of(str(client.pid)) if client.pid else ""
             if client.priority and not tasks_of(file, client.comm, command):
                 self.judge.strangers.uses(Event(now, Kind.BEGIN, name, gpu=client.gpu), client.priority)
 
@@ -146,7 +146,7 @@ class Watcher:
 
     def _check_owner(self, record: EventRecord, name: str) -> list[Finding]:
         """Names are their callers' word; users and cgroups are the machine's."""
-        if not self._owners.new(record, name) or (task := meaning(self.judge.file, name)) is None:
+        if not self._owners.new(record, name) or (task := meaning(self.judge.file, name, command_of)) is None:
             return []
         doubts = self._owners.doubts(record, task)
         return [one for key, text in doubts for one in self._once((task, key), What.UNDECLARED, text)]
@@ -192,7 +192,7 @@ class Watcher:
     def task_of(self, client: ClientInfo) -> str | None:
         """The task of a client, from its reports or from its process."""
         record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
-        return meaning(self.judge.file, self._names.of(record))
+        return meaning(self.judge.file, self._names.of(record), command_of)
 
 
 class Owners:
