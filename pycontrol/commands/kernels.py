@@ -1,32 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that measures kernels by number of units, and makes segments of such times: measure kernels."""
+"""The command that measures kernels by number of units: measure kernels."""
 
 from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 from fractions import Fraction
 from io import FileIO
 from pathlib import Path
-from typing import Any
 
 import click
 
-from analysis.rtgpu import fit
 from analysis.rtgpu.observed import Case, How, Observed, PartitionSizes, cases
 from gpurt.errors import FileError, UsageError
 from gpurt.files import make_folder, unwritable
 from gpurt.text import filename
 from gpurt.types import Document
 from gpurt.units import format_time
-from pycontrol.commands.options import JSON, Given, GivenPath, Time, command, keyed_option
+from pycontrol.commands.options import JSON, Given, GivenPath, command
 from pycontrol.measure.kernels import Offer, ask_program, measure
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
-#: The first line of a file of times, as --from reads it.
+#: The first line of a file of times.
 TIMES_HEAD = "units,time"
 #: The longest that a measurement may take, s.
 MEASUREMENT_LIMIT_S = 120.0
@@ -39,50 +36,32 @@ Examples:
   gpurt measure kernels -- ./kernels                       all its kernels, on some numbers of units
   gpurt measure kernels --units 8,16,24 -o times -- ./kernels
   gpurt measure kernels --kernel mmul --no-pairs -o times -- ./kernels
-  gpurt measure kernels --from times/mmul.csv              a segment with the least overhead that bounds all times
-  gpurt measure kernels --from times/mmul.csv --table      a segment with the measured times
-  gpurt measure kernels --from times/mmul.csv --formula overhead=12ms,interleave=1.8
 
 \b
 The program is one of userlib/include/gpurt_measure.h; docs/rtgpu.md says how to write it. -o DIR adds to DIR/KERNEL.csv
 a line for each launch alone: units,time. Measurements come in an order by chance.
 
 \b
-With --formula: interleave is 2 unless given, what it is if both halves were running when times were measured; with an
-overhead the command says where that is too little; no task gets fewer units than the minimum.
-
-\b
-Exit codes: 0 measured; 1 the formula is no bound of what was measured; 2 wrong usage; 3 a file is wrong, or cannot be
-written; 6 the program or the GPU failed: what was measured until then is in the files; 130 Ctrl-C.""",
+Exit codes: 0 measured; 2 wrong usage; 3 a file is wrong, or cannot be written; 6 the program or the GPU failed: what
+was measured until then is in the files; 130 Ctrl-C.""",
 )
-@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--kernel", "chosen", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
 @click.option("--units", "counts", type=Given(), metavar="N,M,...", help="Numbers of units; some of all unless given.")
 @click.option("--pairs/--no-pairs", default=True, show_default=True, help="Measure kernels beside each other, too.")
 @click.option("--runs", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="Launches of each.")
 @click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False),
               help="Folder for the times.")  # fmt: skip
-@click.option("--from", "source", type=click.Path(path_type=Path), metavar="FILE",
-              help="Make a kernel segment of these times, lines such as 4,12.5ms, instead of measuring.")  # fmt: skip
-@click.option("--table", "as_table", is_flag=True, help="With --from: print the times instead of a formula.")
-@keyed_option("--formula", "formula", "With --from: its overhead, interleave (1 to 2), and minimum of units.",
-              overhead=Time(), interleave=click.FloatRange(1, 2), minimum=click.IntRange(1, 4096))  # fmt: skip
 @JSON
 def kernels_command(
     program: tuple[str, ...], chosen: tuple[str, ...], counts: str | None, pairs: bool, runs: int,
-    output: Path | None, source: Path | None, as_table: bool, formula: Mapping[str, Any], as_json: bool,
+    output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Measure a program's kernels by number of SMs or CUs: times, interleaving, conflicts.  Or fit a kernel to times.
+    """Measure a program's kernels by number of SMs or CUs: times, interleaving, conflicts.
 
     Measured times are no proof of a bound: add a margin.  One NVIDIA GPU has executed this, and none of AMD's
     (docs/rtgpu.md).
     """
-    if (source is None) != bool(program):
-        raise UsageError("name either a program to measure, or a file with --from")
-    if source:
-        return _fit(source, as_table, formula, as_json)
-    if as_table or formula:
-        raise UsageError("--table and --formula go with --from")
     offer = ask_program(program, MEASUREMENT_LIMIT_S)
     names = _names(offer, chosen)
     numbers = _counts(offer.units, counts)
@@ -147,15 +126,17 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> FileIO:
     """A file of times; one that is there is continued.  Raises FileError."""
     make_folder(path.parent)
     try:
-        file = open(path, "ab", buffering=0)  # noqa: SIM115 - the stack closes it
+        file = open(path, "a+b", buffering=0)  # noqa: SIM115 - the stack closes it
         new = not file.tell()
+        file.seek(0)
+        head = file.readline(len(TIMES_HEAD) + 1)
     except OSError as error:
         raise unwritable(path, error) from None
     stack.enter_context(file)
     if new:
         _write(file, TIMES_HEAD)
-    else:
-        fit.read_rows(path)  # refuses a file of something else
+    elif head != f"{TIMES_HEAD}\n".encode():
+        raise FileError(f"{filename(path)}: is no file of times; name another folder with -o")
     return file
 
 
@@ -236,63 +217,3 @@ def _text(data: Document) -> str:
     if cross:
         lines.append(f"[platform] cross_contention = {_factor(cross)}")
     return "\n".join(lines)
-
-
-def _fit(file: Path, as_table: bool, formula: Mapping[str, Any], as_json: bool) -> int:
-    """Prints a kernel segment of measured times.  Returns the exit code.  Raises UsageError and FileError."""
-    if as_table and formula:
-        raise UsageError("--table and --formula exclude each other")
-    interleave, overhead, minimum = formula.get("interleave", 2), formula.get("overhead"), formula.get("minimum", 1)
-    if not 1 <= interleave <= 2:  # NaN is in every range of floats
-        raise UsageError("--formula: interleave: expected a factor from 1 to 2")
-    measured = fit.read_rows(file)
-    try:
-        thousandths = int(Decimal(str(interleave)) * 1000)
-        found = fit.times_table(measured) if as_table else fit.formula(measured, thousandths, overhead, minimum)
-    except ValueError as error:
-        raise FileError(f"{filename(file)}: {error}") from None
-    beyond = [] if as_table else fit.unbounded(found, measured)
-    notes = _fit_notes(measured, minimum)
-    render.note(*notes, as_json=as_json)
-    segment = _segment(found)
-    data = {
-        "file": file, "segment": segment, "notes": notes,
-        "unbounded": [{"units": units, "measured_ns": time, "bound_ns": bound} for units, time, bound in beyond],
-    }  # fmt: skip
-    rows = [(str(units), ms(time), ms(bound)) for units, time, bound in beyond]
-    text = segment
-    if rows:
-        text += "\nNO BOUND where more was measured than it allows:\n"
-        text += render.table(("units", "measured ms", "formula ms"), rows)
-    render.emit(data, as_json, text)
-    return 1 if rows else 0
-
-
-def _fit_notes(measured: Any, minimum: int) -> list[str]:
-    notes = ["what was measured is no proof of a bound: add a margin"]
-    if measured.slower:
-        shown = ", ".join(map(str, measured.slower))
-        notes.append(f"more units are slower than fewer: {shown}; tests of own units leave units idle where that helps")
-    if minimum > 1:
-        notes.append(f"the formula says nothing about fewer than {minimum} units: say units = {{ minimum = {minimum}, "
-                     f"step = ... }} in [platform]")  # fmt: skip
-    if missing := [units for units in measured.missing if units > minimum]:
-        shown = ", ".join(map(str, missing))
-        notes.append(f"not measured on {shown} units: a table has the time on the next smaller number there")
-    return notes
-
-
-def _segment(found: Any) -> str:
-    """The segment as a taskset file has it."""
-    if found.times:
-        return f"{{ kernel_times = [{', '.join(_span(time) for time in found.times)}] }}"
-
-    interleave = f"{Decimal(found.interleave) / 1000:f}"
-    overhead = format_time(found.overhead)
-    return f'{{ kernel = {_span(found.work)}, overhead = "{overhead}", interleave = "{interleave}" }}'
-
-
-def _span(span: Any) -> str:
-    if span.worst == span.best:
-        return f'"{format_time(span.worst)}"'
-    return f'{{ worst = "{format_time(span.worst)}", best = "{format_time(span.best)}" }}'

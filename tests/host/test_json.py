@@ -31,7 +31,7 @@ TWO = str(ROOT / "examples/two-programs.toml")
 WITHOUT = {"help", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
 #: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py; tests/sm/test_measure.py.
-ELSEWHERE = ("set slice", "plan energy", "measure board", "watch")
+ELSEWHERE = ("set slice", "plan energy", "measure board", "measure kernels", "watch")
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -63,8 +63,6 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "experiment run": [([], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
                        (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0)],
     "experiment bounds": [(["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0), (["LATE"], 1)],
-    "measure kernels": [(["--from", "TIMES"], 0), (["--from", "TIMES", "--table"], 0),
-                        (["--from", "TIMES", "--formula", "overhead=0ns"], 1)],
     "attack": [(["TINY"], 0)],
     "run": [(["FILE", "--duration", "0.3s", "-o", "OUT/run.json"], None)],
     "apply": [(["FILE"], 1), (["LATE"], 1)],
@@ -113,7 +111,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
         "SLICES": SLICES.read_text(),
-        "COUPLED": COUPLED, "TINY": TINY, "TIMES": "1,9ms\n2,8ms\n",
+        "COUPLED": COUPLED, "TINY": TINY,
     }  # fmt: skip
     for name, content in files.items():
         (tmp_path / name).write_text(content)

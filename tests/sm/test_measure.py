@@ -17,7 +17,6 @@ from links import PATIENCE
 from once import once
 from sm_build import HERE, INCLUDE, ROOT, compiler, fake_driver, run
 
-from analysis.rtgpu import fit
 from analysis.rtgpu.observed import Case, How, Observed, PartitionSizes, cases
 from gpurt.errors import FileError, GpurtError, RuntimeFailure, UsageError
 from pycontrol import cli
@@ -106,7 +105,7 @@ def test_its_document_is_one_of_the_schema(program: Path, capfd: pytest.CaptureF
 
 
 def test_the_command_finds_what_the_gpu_is_like(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times go on to kernel-fit, factors into the taskset file."""
+    """Times and factors go on into the taskset file."""
     monkeypatch.setenv("FAKE_SAME", "1700")
     code, found = measured("--runs", 2, "-o", tmp_path, "--", program)
     assert code == 0
@@ -118,11 +117,11 @@ def test_the_command_finds_what_the_gpu_is_like(program: Path, tmp_path: Path, m
     assert by_name["copy"]["cross_thousandths"] == 1250
     assert by_name["compute"]["cross_thousandths"] is None
     assert [one["units"] for one in by_name["copy"]["times"]] == [8, 16, 32, 56, 64, 80, 120, 132]
-    kept = fit.read_rows(tmp_path / "copy.csv")
-    assert {units: span.worst for units, span in kept.spans.items()} == {
-        one["units"]: one["worst_ns"] for one in by_name["copy"]["times"]
-    }
-    assert not fit.unbounded(fit.formula(kept, 1700, minimum=8), kept)
+    head, *kept = (tmp_path / "copy.csv").read_text().splitlines()
+    assert head == "units,time"
+    assert sorted({(*map(int, line.removesuffix("ns").split(",")),) for line in kept}) == [
+        (one["units"], one["worst_ns"]) for one in by_name["copy"]["times"]
+    ]
     # what was there is continued
     measured("--runs", 2, "--units", 8, "--no-pairs", "--kernel", "copy", "-o", tmp_path, "--", program)
     assert (tmp_path / "copy.csv").read_text().count("8,10000000ns\n") == 4
@@ -131,14 +130,20 @@ def test_the_command_finds_what_the_gpu_is_like(program: Path, tmp_path: Path, m
 @pytest.mark.parametrize(("words", "wrong", "says"), [
     (["--kernel", "none"], UsageError, "has no 'none'; it has compute, copy"),
     (["--units", "8,9"], UsageError, "'9' is no number that a partition has: 8 to 120 in steps of 8, or all 132"),
-    (["--units", "x"], UsageError, "'x'"), (["--table"], UsageError, "go with --from"),
-    (["--from", "x.csv"], UsageError, "either a program"),
+    (["--units", "x"], UsageError, "'x'"),
     (["-o", "/proc/none", "--units", "8"], FileError, "/proc/none"),
 ])  # fmt: skip
 def test_wrong_use(program: Path, words: list[str], wrong: type[GpurtError], says: str) -> None:
     with pytest.raises(wrong) as told:
         measured(*words, "--", program)
     assert says in str(told.value)
+
+
+def test_a_file_of_something_else_is_not_continued(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy.csv").write_text("a,b\n")
+    with pytest.raises(FileError, match=r"copy\.csv: is no file of times"):
+        measured("--runs", 1, "--units", 8, "-o", tmp_path, "--", program)
+    assert (tmp_path / "copy.csv").read_text() == "a,b\n"
 
 
 #: A script that has a kernel, and goes on if it is to be run.
