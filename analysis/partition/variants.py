@@ -40,8 +40,6 @@ class Allocation:
 
     workload: Workload = field(repr=False)
     parts: tuple[Part, ...]
-    variant: str
-    order: str
     steps: tuple[MergeStep, ...] = field(default=(), repr=False)
 
     @property
@@ -76,7 +74,7 @@ def run_variant(
     if variant == ONE and start:
         return _one(merger)
     rule, _, mode = variant.partition("-")
-    return _Heuristic(merger, rule, mode == "act", order, start).allocation(variant)
+    return _Heuristic(merger, rule, mode == "act", order, start).allocation()
 
 
 def best(workload: Workload, merger: Merger | None = None) -> Allocation | Infeasible:
@@ -105,7 +103,7 @@ def _one(merger: Merger) -> Allocation | Infeasible:
     everything, size = range(len(merger.workload.items)), merger.workload.allowed[-1]
     if not merger.passes(everything, size):
         return Infeasible(None, f"all tasks in one partition of {size} units miss a deadline")
-    return Allocation(merger.workload, (merger.part(everything, size),), ONE, LIST_ORDERS[0])
+    return Allocation(merger.workload, (merger.part(everything, size),))
 
 
 class _Heuristic:
@@ -123,21 +121,21 @@ class _Heuristic:
                 (one.tasks[0], other.tasks[0]) for one, other in combinations(start, 2) if not merger.merge(one, other)
             }
 
-    def allocation(self, variant: str) -> Allocation:
+    def allocation(self) -> Allocation:
         """Merges until the partitions fit (algorithm 1), or as far as it gets."""
         while self._units() > self.workload.units:
             if not self._merge_one():
-                return self._result(variant)
+                return self._result()
         while self.workload.most is not None and len(self.parts) > self.workload.most and self._grow_one():
             pass
-        return self._result(variant)
+        return self._result()
 
     def _units(self) -> int:
         return sum(part.size for part in self.parts)
 
-    def _result(self, variant: str) -> Allocation:
+    def _result(self) -> Allocation:
         parts = tuple(sorted(self.parts, key=lambda part: part.tasks))
-        return Allocation(self.workload, parts, variant, self.order, tuple(self.steps))
+        return Allocation(self.workload, parts, tuple(self.steps))
 
     def _listed(self) -> list[Part]:
         """The partitions in the order of the list; ties by their first task."""

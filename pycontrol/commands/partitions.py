@@ -60,8 +60,8 @@ def partitions_command(file: Path, output: Path | None, as_json: bool, **wanted:
     divided = divide(loaded.taskset, wish)
     found, why = divided.found, divided.why
     data: Document = {
-        "file": file, "test": wish.inside, "fits": not why, "why": why or None, "variant": "best",
-        "order": None, "compute_units": divided.given.units, "used_units": None, "partitions": [], "tasks": {},
+        "file": file, "test": wish.inside, "fits": not why, "why": why or None,
+        "compute_units": divided.given.units, "used_units": None, "partitions": [], "tasks": {},
         "files": [], "notes": divided.notes,
     }  # fmt: skip
     text = [f"DOES NOT FIT: {why}" if why else ""]
@@ -96,7 +96,7 @@ def _data(found: Allocation, shared: str, result: Result | None = None) -> Docum
     if result:
         bounds = {name: result.wcrt(name) for name in told}
     return {
-        "variant": found.variant, "order": found.order or None, "used_units": found.units,
+        "used_units": found.units,
         "partitions": [
             {"name": name, "compute_units": part.size, "members": [found.workload.items[i].name for i in part.tasks]}
             for name, part in zip(homes, found.parts, strict=True)
@@ -112,13 +112,12 @@ def _data(found: Allocation, shared: str, result: Result | None = None) -> Docum
 
 
 def _headline(found: Allocation, why: str, shared: str) -> str:
-    way = found.variant + (f", order {found.order}" if "-" in found.variant else "")
     if found.fits and why:
         return f"NOT PROVED: {why}"
     if why:
-        return f"DOES NOT FIT: {why} (the best found, by {way}):"
+        return f"DOES NOT FIT: {why} (the best found):"
     what = "GPU work alone fits" if shared else "fits"
-    return f"{what} in {found.units} of {found.workload.units} compute units (by {way}; {found.workload.inside} inside)"
+    return f"{what} in {found.units} of {found.workload.units} compute units ({found.workload.inside} inside)"
 
 
 def _tables(found: Allocation, told: Document) -> list[str]:

@@ -29,7 +29,7 @@ def exact(workload: Workload) -> Allocation | Infeasible:
     if chosen is None:
         return Infeasible(None, f"no partitioning exists on {workload.units} units" + _within(workload))
     parts = [merger.part(_members(subset, count), size) for subset in chosen if (size := sizes[subset])]
-    return Allocation(workload, tuple(sorted(parts, key=lambda part: part.tasks)), EXACT, "")
+    return Allocation(workload, tuple(sorted(parts, key=lambda part: part.tasks)))
 
 
 def _within(workload: Workload) -> str:

@@ -49,7 +49,7 @@ class OwnUnits:
         """For JSON: the allocation, and the verdict."""
         return {
             "test": self.test.name, "sound": self.test.sound, "fits": not self.why, "why": self.why or None,
-            "variant": "federated", "order": None, "objective": self.objective, "compute_units": self.units.total,
+            "objective": self.objective, "compute_units": self.units.total,
             "notes": assumed_of_units(self.system.taskset),
             "frontier": [{"task": task, "units": count, "wcrt_ns": wcrt}
                          for task, found in self.frontier.items() for count, wcrt in found],
