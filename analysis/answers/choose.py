@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import cycle, product
+from typing import TypeAlias
 
 from analysis import rta
 from analysis.answers import compiled, registry
-from analysis.answers.trials import Merit, Modes, trials
 from analysis.answers.verdict import beyond, lacks_theta, proved, stated, thread_moves
 from analysis.model import Taskset, Waiting
 from analysis.model.conflicts import under
 from analysis.rta import Bound, Result, Test
 from gpurt.enums import Policy
 
+#: How good a way is (`Choice.merit`).
+Merit: TypeAlias = tuple[bool, list[Fraction]]
+#: Each task's waiting mode by its name.
+Modes: TypeAlias = Mapping[str, Waiting]
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
 COMPARED = tuple(Policy.words())
 MIXED_TESTS = ("gcaps-mixed", "boosted-mixed")
@@ -51,7 +55,7 @@ class Choice:
         return self.slack is not None
 
     @cached_property
-    def merit(self) -> tuple[bool, list[Fraction]]:
+    def merit(self) -> Merit:
         """How good the choice is: another than a schedulable one by how few tasks have no bound.
 
         A schedulable one by its least slack; of equals by the second least, and so on.
@@ -166,13 +170,12 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
 def _combined(taskset: Taskset, test: str) -> list[Choice]:
     """The best choice of a mode for each task under a test of MIXED_TESTS; none if all wait in the same mode."""
     users = _users(taskset)
-    if unsearched(taskset, test):
+    if len(users) < 2 or unsearched(taskset, test):
         return []
-    spinning, sleeping = (with_modes(taskset, dict.fromkeys(users, mode)) for mode in COMBINED)
-    row = registry.find_test(test)
-    if len(users) < 2 or lacks_theta(row, spinning):
-        return []
-    merit = trials(row, sleeping, spinning, lambda modes: _mixed(taskset, modes, test).merit)
+
+    def merit(modes: Modes) -> Merit:
+        return _mixed(taskset, modes, test).merit
+
     if len(users) <= MOST_COMBINED:
         found = (dict(zip(users, modes, strict=True)) for modes in product(COMBINED, repeat=len(users)))
     else:

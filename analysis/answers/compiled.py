@@ -115,14 +115,6 @@ def check_size(test: rta.Test, taskset: Taskset) -> None:
         raise TooLargeError(f"{test.name} takes at most {MAX_TASKS_READABLE} tasks, and the file has {len(taskset)}")
 
 
-def known(test: rta.Test, taskset: Taskset) -> bool:
-    """Whether its compiled formula says all that the test says of the taskset as one system."""
-    return not (
-        test.compiled is None or _unknown(test, taskset)
-        or test.systems(taskset) or test.unseen(taskset)
-    )  # fmt: skip
-
-
 def passes(test: rta.Test, taskset: Taskset) -> bool:
     """Whether ``test.run`` finds every task schedulable; nothing is explained."""
     if _unknown(test, taskset):

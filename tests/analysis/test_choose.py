@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
-from math import lcm
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
@@ -14,9 +13,8 @@ from effort import tries
 from random_tasksets import random_taskset, with_random_modes
 
 from analysis import rta
-from analysis.answers import compiled, registry
-from analysis.answers.choose import COMPARED, Choice, _mixed, choice_steps, choices, slack, with_modes
-from analysis.answers.trials import Modes, trials
+from analysis.answers import registry
+from analysis.answers.choose import COMPARED, Choice, choice_steps, choices, slack, with_modes
 from analysis.answers.verdict import stated, thread_moves
 from analysis.model import MS, Partition, Sharing, Task, Taskset, Waiting
 from analysis.simulation.simulate import Options, simulate
@@ -138,33 +136,6 @@ def test_many_tasks_are_not_tried_in_every_combination() -> None:
     uniform = [slack(registry.find_test("gcaps-mixed").run(in_mode(system, mode))) for mode in Waiting]
     assert best.slack == max(s for s in (*uniform, best.slack) if s is not None)
     assert set(best.modes) == {t.name for t in system}
-
-
-@pytest.mark.parametrize("alpha", [0.1, 1.5])
-def test_combinations_have_the_merit_that_the_choice_of_their_modes_has(alpha: float) -> None:
-    """With long updates turns at the lock are slow, too, and GPU priorities have to be assigned."""
-    rng, asked, all_alike = random.Random(4), 0, set[bool]()
-    for _ in range(60):
-        drawn = random_taskset(rng)
-        system = replace(drawn, platform=replace(drawn.platform, alpha=ms(alpha)))
-        users = [t.name for t in system.real_time if t.uses_gpu]
-        if not compiled.known(registry.find_test("boosted-mixed"), system) or not users:
-            continue
-
-        def merit(modes: Modes, system: Taskset = system) -> tuple[bool, list[Fraction]]:
-            nonlocal asked
-            asked += 1
-            return _mixed(system, modes, "boosted-mixed").merit
-
-        row, busy = registry.find_test("boosted-mixed"), in_mode(system, BUSY)
-        whole, quick = lcm(*(t.deadline for t in system.real_time)), trials(row, in_mode(system, SUSPEND), busy, merit)
-        for _ in range(6):
-            modes = {name: rng.choice(list(Waiting)) for name in users}
-            schedulable, slacks = _mixed(system, modes, "boosted-mixed").merit
-            assert quick(modes) == (schedulable, [one * whole for one in slacks])
-            all_alike.add(schedulable)
-    assert all_alike == {True, False}
-    assert 0 < asked < 200
 
 
 def test_each_step_is_told() -> None:
