@@ -65,15 +65,3 @@ def _effective(counts: list[int]) -> int:
 def _best(counts: list[int]) -> int:
     ordered = sorted(counts, reverse=True)
     return max(number * count for number, count in enumerate(ordered, 1))
-
-
-def kernel_time(counts: Iterable[int], blocks: int, block_time: int) -> int:
-    """Time of one kernel alone, ns, rounded up (rule R5): equal blocks, ``block_time`` ns each on a CU.
-
-    ``counts``: enabled CUs of each shader engine.  Raises ValueError if there is none.
-    """
-    used = [count for count in counts if count]
-    if not used:
-        raise ValueError("the mask leaves no compute unit: the kernel never ends")
-    dealt = [blocks // len(used) + (place < blocks % len(used)) for place in range(len(used))]
-    return max(-(-block_time * number // count) for number, count in zip(dealt, used, strict=True))

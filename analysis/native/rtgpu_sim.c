@@ -123,8 +123,6 @@ static void finish_job(struct world *w, u32 task)
 
 	if (w->now - j->release > w->longest[task])
 		w->longest[task] = w->now - j->release;
-	if (w->sim->jobs)
-		++*w->sim->jobs;
 	if (w->sim->seen)
 		add(&w->sim->seen[task], j, w->now, w->b->deadline[w->begin + task]);
 	mark(w, task, GPURT_RTGPU_COMPLETE, j->release, j->number);
@@ -380,63 +378,4 @@ int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const s
 	}
 	free(w.job);
 	return w.used;
-}
-
-/* New first releases: random ones, or the best known of a task with one moved. */
-static void vary(u64 *random, const struct gpurt_rtgpu_batch *b, u32 begin, u32 tasks, const int64_t *known,
-		 int64_t *offset)
-{
-	int climb = random_bits(random) & 1;
-	u32 i, moved = (u32)random_integer(random, 0, tasks - 1);
-
-	for (i = 0; i < tasks; i++) {
-		int64_t period = b->period[begin + i];
-
-		if (climb && i != moved) {
-			offset[i] = known[i];
-		} else if (climb && random_bits(random) & 1) {
-			offset[i] = known[i] + (random_bits(random) & 1 ? 1 : known[i] ? -1 : 1);
-		} else {
-			offset[i] = (int64_t)random_integer(random, 0, (u64)period - 1);
-		}
-	}
-}
-
-int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim, u32 runs,
-		      int64_t *longest, int64_t *offsets, u64 *seeds, u32 *ways)
-{
-	struct gpurt_rtgpu_sim one = *sim;
-	u32 begin = b->first[set], tasks = b->first[set + 1] - begin, run, i;
-	int64_t *seen = calloc(2 * (tasks + 1), sizeof(*seen)), *offset = seen + tasks + 1;
-	u64 random = sim->seed;
-
-	if (!seen)
-		return -GPURT_RTGPU_ENOMEM;
-	memset(longest, 0, tasks * sizeof(*longest));
-	memset(offsets, 0, (size_t)tasks * tasks * sizeof(*offsets));
-	one.offset = offset;
-	for (run = 0; run < runs; run++) {
-		u32 target = tasks ? (u32)random_integer(&random, 0, tasks - 1) : 0;
-
-		one.execution = run ? (u32)random_integer(&random, 0, 3) : GPURT_RTGPU_WORST;
-		one.sporadic = run > 1 && random_bits(&random) & 1;
-		one.early = run > 1 && random_bits(&random) & 1;
-		one.seed = random_bits(&random);
-		if (run && tasks)
-			vary(&random, b, begin, tasks, offsets + (size_t)target * tasks, offset);
-		if (gpurt_rtgpu_simulate(b, set, &one, seen, NULL, 0) < 0) {
-			free(seen);
-			return -GPURT_RTGPU_ENOMEM;
-		}
-		for (i = 0; i < tasks; i++) {
-			if (seen[i] <= longest[i])
-				continue;
-			longest[i] = seen[i];
-			memcpy(offsets + (size_t)i * tasks, offset, tasks * sizeof(*offset));
-			seeds[i] = one.seed;
-			ways[i] = one.execution + 4 * one.sporadic + 8 * one.early;
-		}
-	}
-	free(seen);
-	return 0;
 }

@@ -46,7 +46,6 @@ struct gpurt_rtgpu_sim {
 	int64_t horizon;		/* jobs are released before it */
 	const u32 *given;		/* units of each task */
 	const int64_t *offset;		/* first releases */
-	u64 *jobs;			/* counts those that are over; or NULL */
 	struct gpurt_rtgpu_seen *seen;	/* of each task, added to; or NULL */
 	u32 marks;			/* stretches include marks */
 };
@@ -57,15 +56,5 @@ struct gpurt_rtgpu_sim {
  */
 int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim,
 			     int64_t *longest, struct gpurt_rtgpu_span *spans, u32 room);
-
-/*
- * Makes @runs simulations, the first with all releases at 0.  The others begin with random first releases, or with
- * those of the longest response of a task so far, one of them moved.  All ways of execution; @sim says the rest, and
- * its offsets are not used.  Writes the longest responses to @longest.  Writes the offsets, seed and way of the run in
- * which task i had its longest to @offsets[i * tasks], @seeds[i] and @ways[i].  A way is execution + 4 sporadic + 8
- * early.  Returns 0 or a negated error.
- */
-int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim, u32 runs,
-		      int64_t *longest, int64_t *offsets, u64 *seeds, u32 *ways);
 
 #endif

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
@@ -72,11 +71,6 @@ def chain(task: Task, units: int) -> Chain:
     for segment in task.segments:
         steps += _steps(segment, units, task.name)
     return Chain(task, tuple(steps))
-
-
-def chains(tasks: tuple[Task, ...], allocation: Mapping[str, int]) -> list[Chain]:
-    """The tasks, each on the units that the allocation names."""
-    return [chain(task, allocation.get(task.name, 0)) for task in tasks]
 
 
 def _steps(segment: CpuSegment | GpuSegment, units: int, name: str) -> list[ChainStep]:

@@ -171,27 +171,6 @@ def find_units(system: System, units: Units) -> tuple[allocate.Allocation, tuple
     return _find(batch, 0, facts_of(system.method, not allocate.exact_least(system, units)), units)
 
 
-def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:
-    """Bounds on an allocation, ns: of the tasks, most urgent first, before the first one without a bound.
-
-    Raises as ``find_units`` does, and ValueError if a task with a kernel has no units.
-    """
-    if [count > 0 for count, user in zip(given, system.users, strict=True) if user].count(False):
-        raise ValueError("every task with a kernel needs units")
-    batch = from_systems([system], max(*given, 1) if given else 1)
-    return bounds_in(batch, 0, system.method, given)
-
-
-def bounds_in(batch: Batch, index: int, method: Method, given: Sequence[int]) -> tuple[int, ...]:
-    """The same for one taskset of a batch, whose tasks with kernels have units, no more than it has columns."""
-    count = int(batch.first[index + 1] - batch.first[index])
-    wcrts, units = ffi.new("int64_t[]", count + 1), ffi.new("u32[]", [*given, 0])
-    solved = lib.gpurt_rtgpu_bounds(batch.view(), facts_of(method, False), index, units, wcrts)
-    if solved < 0:
-        raise MemoryError
-    return tuple(wcrts[0:solved])
-
-
 def run_method(system: System, units: Units) -> Result:
     """The same as ``allocate.run``; what can be compiled is."""
     if system.no_search() is not None or system.ties:

@@ -16,7 +16,6 @@ EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_RTGPU_WORST, "best": lib.GPURT_RTGPU_BEST, "extreme": lib.GPURT_RTGPU_EXTREME,
     "random": lib.GPURT_RTGPU_RANDOM,
 }  # fmt: skip
-_WAYS = {number: name for name, number in EXECUTION.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +42,6 @@ class Stretch:
     begin: int
     end: int
     asked: int
-
-
-@dataclass(frozen=True)
-class SeenResponses:
-    """The longest response of each task, ns, and how to see it again: by task, first releases and the way."""
-
-    longest: tuple[int, ...]
-    offsets: tuple[tuple[int, ...], ...]
-    ways: tuple[Way, ...]
-    jobs: int
 
 
 def prepared(batch: Batch, index: int, method: Method, way: Way, given: Sequence[int], cycles: int) -> tuple[Any, Any]:
@@ -91,26 +80,3 @@ def simulate_units(
         raise MemoryError
     found = [Stretch(s.task, Need(s.need), s.begin, s.end, s.asked) for s in spans[0 : min(used, room)]] if room else []
     return tuple(longest[0:count]), found
-
-
-def _way(number: int, seed: int, stream: bool) -> Way:
-    return Way(_WAYS[number % 4], bool(number & 4), seed, stream, bool(number & 8))
-
-
-def worst(
-    batch: Batch, index: int, method: Method, given: Sequence[int], runs: int, way: Way = Way(), cycles: int = 4
-) -> SeenResponses:
-    """The longest responses over so many runs with random releases and lengths, and a search around the longest."""
-    sim, _units = prepared(batch, index, method, way, given, cycles)
-    count = int(batch.first[index + 1]) - int(batch.first[index])
-    longest, offsets = ffi.new("int64_t[]", count + 1), ffi.new("int64_t[]", count * count + 1)
-    seeds, ways, jobs = ffi.new("u64[]", count + 1), ffi.new("u32[]", count + 1), ffi.new("u64 *")
-    sim.jobs = jobs
-    if lib.gpurt_rtgpu_worst(batch.view(), index, sim, runs, longest, offsets, seeds, ways) < 0:
-        raise MemoryError
-    return SeenResponses(
-        tuple(longest[0:count]),
-        tuple(tuple(offsets[i * count : (i + 1) * count]) for i in range(count)),
-        tuple(_way(ways[i], seeds[i], way.stream) for i in range(count)),
-        jobs[0],
-    )

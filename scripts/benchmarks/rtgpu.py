@@ -49,7 +49,7 @@ def nanosecond() -> float:
     long = Task("a", 0, 2, 100 * second, 100 * second, (CpuSegment(Span.exactly(second)),))
     short = Task("b", 0, 1, 100 * second, 100 * second, (CpuSegment(Span.exactly(1)),))
     system = System(RTGPU, Taskset(Platform(1), (long, short)))
-    return seconds(lambda: compiled.bounds(system, (0, 0)), 5) * 1e3
+    return seconds(lambda: compiled.find_units(system, Units(1)), 5) * 1e3
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:

@@ -14,6 +14,7 @@ from builders import cpu, ms
 from effort import tries
 from own_units import random_units
 from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
+from units_searched import bounds_in
 
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.papers.registry import METHODS, RTGPU_PRINTED
@@ -135,7 +136,7 @@ def test_the_least_allocation_is_the_first_one_of_the_whole_grid() -> None:
         batch = draw(form, 10, 1, index).batch()
         for method in (RTGPU, RTGPU_PRINTED):
             every = allocations(total, tasks) if segments > 1 else iter([(0,) * tasks])
-            first = next((one for one in every if len(compiled.bounds_in(batch, 0, method, one)) == tasks), None)
+            first = next((one for one in every if len(bounds_in(batch, 0, method, one)) == tasks), None)
             assert compiled.given(batch, 0, method, Units(total)) == first
             found += first is not None
     assert DRAWN // 4 < found < 2 * DRAWN

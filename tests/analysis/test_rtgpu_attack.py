@@ -17,6 +17,8 @@ from builders import cpu, ms
 from effort import tries
 from own_units import Bounds, attack_own, attack_units, compiled_bounds, random_units
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
+from units_searched import bounds as bounds_on
+from units_searched import worst
 
 from analysis.model import Platform, Taskset
 from analysis.papers import registry
@@ -26,7 +28,7 @@ from analysis.rtgpu.allocate import named_allocation
 from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
-from analysis.rtgpu.simulate import Stretch, Way, simulate_units, worst
+from analysis.rtgpu.simulate import Stretch, Way, simulate_units
 from analysis.taskset import load
 from pycontrol import cli
 
@@ -131,7 +133,7 @@ def test_observed_responses_are_within_the_bounds_of_the_examples() -> None:
     for taskset, given in ((EXAMPLE_A, (1, 1)), (EXAMPLE_A, (1, 2)), (EXAMPLE_B, (2, 1, 1)), (EXAMPLE_B, (2, 1, 2))):
         observed = worst(flat(taskset), 0, RTGPU, given, 300, Way(seed=5)).longest
         for name in ("rtgpu", "rtgpu-tight"):
-            found = compiled.bounds(System(METHODS[name], taskset), given)
+            found = bounds_on(System(METHODS[name], taskset), given)
             assert all(got <= bound for got, bound in zip(observed, found, strict=True))
 
 

@@ -13,6 +13,7 @@ from builders import cpu, ms
 from effort import tries
 from own_units import random_units
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
+from units_searched import bounds as bounds_of
 
 from analysis.model import Platform, Taskset
 from analysis.papers import rtgpu_sweep as sweep
@@ -62,7 +63,7 @@ def test_equal_bounds_on_given_units(method: Method) -> None:
     for _ in range(SETS // 2):
         system = System(method, random_units(rng, 4, rng.choice([1, 2])))
         given = tuple(rng.randint(1, 4) * user for user in system.users)
-        found, expected = compiled.bounds(system, given), readable(system, given)
+        found, expected = bounds_of(system, given), readable(system, given)
         if len(expected) == len(system.tasks) or method.forms:
             assert found == expected
         else:  # a bound for STGM also rests on lower tasks of other CPUs, which the readable one withdraws
@@ -74,9 +75,9 @@ def test_lemma_2_1_by_hand() -> None:
     first = task("t1", 2, 20, 20, cpu(2), part(fixed(4)), cpu(1))
     for length, bound in ((3, 6), (4, 7), (5, 10), (8, 13), (9, 15), (15, 21), (17, 23), (21, 27)):
         two = Taskset(Platform(1), (first, task("t2", 1, 60, 60, cpu(length))))
-        assert compiled.bounds(System(RTGPU_PRINTED, two), (1, 0)) == (ms(7), ms(bound))
+        assert bounds_of(System(RTGPU_PRINTED, two), (1, 0)) == (ms(7), ms(bound))
     second = task("t2", 1, 30, 30, cpu(3), part(fixed(5)), cpu(7))
-    assert compiled.bounds(System(RTGPU_PRINTED, Taskset(Platform(1), (first, second))), (1, 1)) == (ms(7), ms(21))
+    assert bounds_of(System(RTGPU_PRINTED, Taskset(Platform(1), (first, second))), (1, 1)) == (ms(7), ms(21))
 
 
 @pytest.mark.parametrize(("units", "best", "worst"), [(1, 10, 19.2), (2, 5, 10.8), (10, 1, 4.08)])
@@ -86,7 +87,7 @@ def test_lemma_5_1(units: int, best: float, worst: float) -> None:
     for length in (best / 2, best + 1):
         two = Taskset(Platform(1), (high, task("t2", 1, 90, 90, cpu(length))))
         meets = 1 if length <= best else 2
-        assert compiled.bounds(System(RTGPU_PRINTED, two), (units, 0)) == (ms(worst + 2), ms(length + meets))
+        assert bounds_of(System(RTGPU_PRINTED, two), (units, 0)) == (ms(worst + 2), ms(length + meets))
 
 
 def test_example_a() -> None:
@@ -95,31 +96,31 @@ def test_example_a() -> None:
         ("rtgpu", (1, 1), (16, 29.5)), ("rtgpu-tight", (1, 1), (16, 25.5)), ("rtgpu-printed", (1, 1), (16, 29.5)),
         ("rtgpu", (1, 2), (16, 25.25)), ("rtgpu", (2, 1), (13, 29.5)), ("rtgpu-printed", (2, 1), (13, 29.5)),
     ):  # fmt: skip
-        assert compiled.bounds(System(METHODS[name], EXAMPLE_A), units) == tuple(map(ms, bounds))
+        assert bounds_of(System(METHODS[name], EXAMPLE_A), units) == tuple(map(ms, bounds))
 
 
 def test_example_b() -> None:
     """Golden values 9.3."""
     slow = System(RTGPU_PRINTED, slowed(EXAMPLE_B, 3))
     every = [units for units in product(range(1, 6), repeat=3) if sum(units) <= 7]
-    assert {units for units in every if len(compiled.bounds(slow, units)) == 3} == FEASIBLE_B
+    assert {units for units in every if len(bounds_of(slow, units)) == 3} == FEASIBLE_B
     assert len(every) == 35
     for units, bounds in (
         ((2, 1, 1), (21.95, 75, 83)), ((2, 1, 2), (21.95, 75, 62)), ((2, 1, 4), (21.95, 75, 51.5)),
         ((2, 2, 1), (21.95, 63, 85)), ((2, 3, 1), (21.95, 59, 89)),
     ):  # fmt: skip
-        assert compiled.bounds(slow, units) == tuple(ms(3 * bound) for bound in bounds)
+        assert bounds_of(slow, units) == tuple(ms(3 * bound) for bound in bounds)
     tight = METHODS["rtgpu-tight"]
-    published = compiled.bounds(System(replace(tight, refined=False), EXAMPLE_B), (2, 1, 2))
+    published = bounds_of(System(replace(tight, refined=False), EXAMPLE_B), (2, 1, 2))
     assert published == (ms(21.95), ms(67), ms(62))
-    assert compiled.bounds(System(tight, EXAMPLE_B), (2, 1, 2)) == (ms(21.95), ms(67), ms(58))
+    assert bounds_of(System(tight, EXAMPLE_B), (2, 1, 2)) == (ms(21.95), ms(67), ms(58))
     assert compiled.find_units(System(RTGPU_PRINTED, EXAMPLE_B), Units(7)) == ((2, 1, 1), (ms(21.95), ms(75), ms(83)))
 
 
 def test_lower_bounds() -> None:
     """Golden values 9.7."""
-    assert compiled.bounds(System(METHODS["rtgpu-expected"], SHORTER), (1, 0))[1] == ms(8)
-    assert compiled.bounds(System(RTGPU, SHORTER), (1, 0))[1] == ms(11)
+    assert bounds_of(System(METHODS["rtgpu-expected"], SHORTER), (1, 0))[1] == ms(8)
+    assert bounds_of(System(RTGPU, SHORTER), (1, 0))[1] == ms(11)
 
 
 def test_verdicts_of_a_batch() -> None:
@@ -136,18 +137,18 @@ def test_a_nanosecond_below_a_second_ends() -> None:
     long = Taskset(Platform(1), (
         task("a", 2, 100 * second, 100 * second, cpu(second)), task("b", 1, 100 * second, 100 * second, cpu(1e-6)),
     ))  # fmt: skip
-    assert compiled.bounds(System(RTGPU_PRINTED, long), (0, 0)) == (10**9, 2 * 10**9 + 1)
-    assert compiled.bounds(System(RTGPU, long), (0, 0)) == (10**9, 10**9 + 1)
+    assert bounds_of(System(RTGPU_PRINTED, long), (0, 0)) == (10**9, 2 * 10**9 + 1)
+    assert bounds_of(System(RTGPU, long), (0, 0)) == (10**9, 10**9 + 1)
     full = Taskset(Platform(1), (task("a", 2, 1e-5, 1e-5, cpu(1e-5)), task("b", 1, second, second, cpu(1e-6))))
     for name in ("rtgpu", "stgm", "stgm-published"):
-        assert compiled.bounds(System(METHODS[name], full), (0, 0)) == (10,)
+        assert bounds_of(System(METHODS[name], full), (0, 0)) == (10,)
 
 
 def test_a_lower_task_without_any_bound_does_not_overflow() -> None:
     """Copies of 10^4 s each 100 ns on another CPU: the products exceed 63 bits."""
     long = task("b", 1, 1e-4, 1e-4, part(copy(1e7)), core=1)
     two = Taskset(Platform(2), (task("a", 2, 1e9, 1e9, cpu(1), part(copy(1))), long))
-    assert compiled.bounds(System(METHODS["stgm"], two), (0, 0)) == (ms(1 + 1 + 1e7),)
+    assert bounds_of(System(METHODS["stgm"], two), (0, 0)) == (ms(1 + 1 + 1e7),)
 
 
 def test_what_is_too_long_or_tied_is_left_to_the_readable_implementation() -> None:
@@ -170,7 +171,7 @@ def test_run_says_the_same_as_the_readable_allocation() -> None:
 
 def test_kernels_without_units_are_refused() -> None:
     with pytest.raises(ValueError, match="needs units"):
-        compiled.bounds(System(RTGPU, EXAMPLE_A), (1, 0))
+        bounds_of(System(RTGPU, EXAMPLE_A), (1, 0))
     batch = compiled.from_systems([System(RTGPU, EXAMPLE_A)], 2)
     for given in ((0, 1), (1, 3)):
         with pytest.raises(ValueError, match="needs 1 to 2 units"):

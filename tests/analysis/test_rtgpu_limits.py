@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from builders import cpu, ms
 from rtgpu_sets import copy, fixed, kernel, part, task
+from units_searched import bounds as bounds_of
 
 from analysis.answers import compiled as shared
 from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, Taskset
@@ -74,7 +75,7 @@ def test_a_gpu_segment_without_gpu_work_needs_no_units_in_the_compiled_form() ->
         system = System(method, taskset)
         result = on_units(system, {"a": 1})
         expected = tuple(result.wcrt(one.name) for one in taskset)
-        assert compiled.bounds(system, (1, 0, 0)) == expected
+        assert bounds_of(system, (1, 0, 0)) == expected
         assert compiled.find_units(system, Units(4)) == ((1, 0, 0), expected)
     assert on_units(System(RTGPU, taskset), {"a": 1}).wcrt("b") == ms(4)
 

@@ -14,13 +14,15 @@ from functools import partial
 from attack_outcome import Effort, Longest, Outcome
 from attack_search import USUAL as USUAL_EFFORT
 from attack_search import gathered
+from units_searched import bounds as bounds_on
+from units_searched import worst
 
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System
 from analysis.rtgpu.method import Method
-from analysis.rtgpu.simulate import Way, worst
+from analysis.rtgpu.simulate import Way
 from analysis.rtgpu.verdict import UnitsTest
 
 #: Tasksets that one process takes at a time.  A seed's tasksets depend on this number.
@@ -98,7 +100,7 @@ def with_best_effort(rng: random.Random, taskset: Taskset) -> Taskset:
 
 def compiled_bounds(system: System, given: Sequence[int]) -> Sequence[int] | None:
     """Bounds by the compiled implementation."""
-    found = compiled.bounds(system, given)
+    found = bounds_on(system, given)
     return found if len(found) == len(system.tasks) else None
 
 

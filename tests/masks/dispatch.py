@@ -9,7 +9,7 @@ block fits on no CU, the next slot may cut ahead.  Several queues of one ACE, se
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.masks.mapping import LATEST, enabled
@@ -208,3 +208,13 @@ def timeline(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Setting
     counters = {f"threads of {one.name}": tuple(found) for one, found in zip(streams, drawn.threads, strict=True)}
     ordered = tuple(sorted(drawn.kernels, key=lambda event: event.time))
     return Trace({"source": "mask simulate", "clock": "virtual"}, ordered, {}, drawn.now, counters)
+
+
+def kernel_time(counts: Iterable[int], blocks: int, block_time: int) -> int:
+    """Time of one kernel alone, ns, rounded up (rule R5): equal blocks, ``block_time`` ns each on a CU.
+
+    ``counts``: enabled CUs of each shader engine, some of which has one.
+    """
+    used = [count for count in counts if count]
+    dealt = [blocks // len(used) + (place < blocks % len(used)) for place in range(len(used))]
+    return max(-(-block_time * number // count) for number, count in zip(dealt, used, strict=True))

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dispatch import LaunchStream, Settings, dispatcher, simulate_blocks
+from dispatch import LaunchStream, Settings, dispatcher, kernel_time, simulate_blocks
 
-from analysis.masks.effect import effect, kernel_time
+from analysis.masks.effect import effect
 from analysis.masks.topology import CHIPS
 from analysis.papers.experiments.rows import Row, write_rows
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
-from dispatch import LaunchStream, Settings, dispatcher, simulate_blocks
+from dispatch import LaunchStream, Settings, dispatcher, kernel_time, simulate_blocks
 from effort import everything, tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.masks.effect import effect, kernel_time
+from analysis.masks.effect import effect
 from analysis.masks.topology import CHIPS, Topology
 
 VII = CHIPS["radeon-vii"]
