@@ -17,7 +17,7 @@ from processes import alive
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.traces.trace import About, Event, Kind
 from gpurt.errors import RuntimeFailure
-from pycontrol.act.run import preload, task_program
+from pycontrol.act.run import compiling, preload, task_program
 from pycontrol.act.run.compiling import compile_with
 from pycontrol.machine import placement
 from pycontrol.observe.trace import task_report
@@ -26,6 +26,13 @@ from pycontrol.observe.trace import trace as run_trace
 
 def cpu_task(name: str, cpu: int, priority: int, time_ns: int = MS, period: int = 10 * MS) -> Task:
     return Task(name, cpu, priority, period, period, (CpuSegment(Span.exactly(time_ns)),))
+
+
+def sources(folder: Path, compiler: str) -> Path:
+    """A source tree, whose Makefile makes anything by that command and notes it."""
+    (folder / "userlib/preload").mkdir(parents=True)
+    (folder / "userlib/Makefile").write_text(f"$(BUILD)/%:\n\t{compiler} $@\n\techo $* >>{folder}/made\n")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -178,14 +185,16 @@ class TestProgram:
 
     def test_a_wrong_override_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(task_program.PROGRAM_VARIABLE, "/nonexistent/program")
-        with pytest.raises(RuntimeFailure, match="not an executable"):
+        with pytest.raises(RuntimeFailure, match="is no readable file"):
             task_program.find_task_program()
 
     def test_no_compiler(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(task_program.PROGRAM_VARIABLE, raising=False)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        monkeypatch.setenv("CC", "no-such-compiler")
-        with pytest.raises(RuntimeFailure, match="there is no no-such-compiler"):
+        monkeypatch.setattr(compiling, "ROOT", sources(tmp_path, "no-such-compiler"))
+        with pytest.raises(RuntimeFailure, match=r"gpurt-task does not compile: .*no-such-compiler"):
+            task_program.find_task_program()
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(RuntimeFailure, match="gpurt-task must be compiled and there is no make"):
             task_program.find_task_program()
 
     def test_a_compiler_that_fails(self) -> None:
@@ -196,17 +205,12 @@ class TestProgram:
             compile_with(["false"], "a thing")
         compile_with(["true"], "a thing")
 
-    def test_what_is_compiled_first_is_said(
-        self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
-        (tmp_path / "userlib/preload").mkdir(parents=True)
-        (tmp_path / "userlib/Makefile").write_text(f"$(BUILD)/{preload.LIBRARY_NAME}:\n\tmkdir $(BUILD)\n\ttouch $@\n")
-        (tmp_path / "build").mkdir()
+    def test_what_is_there_is_not_compiled_again(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(preload.LIBRARY_VARIABLE, raising=False)
-        monkeypatch.setattr(preload, "ROOT", tmp_path)
-        for said in (f"note: {preload.LIBRARY_NAME} is not compiled from these sources yet: 2 steps, once\n", ""):
+        monkeypatch.setattr(compiling, "ROOT", sources(tmp_path, "touch"))
+        for _ in range(2):
             assert preload.find_preload().is_file()
-            assert capfd.readouterr() == ("", said)
+        assert (tmp_path / "made").read_text() == f"{preload.LIBRARY_NAME}\n"
 
     def test_arguments_name_every_segment(self) -> None:
         segments = (CpuSegment(Span(2, 1)), GpuSegment(Span.exactly(3), Span(5, 4)))

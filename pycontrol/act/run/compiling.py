@@ -1,23 +1,62 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Running a compiler: how the programs and libraries of this source tree are built when they are needed."""
+"""What make builds of userlib, when it is needed: the preload library, and the program of a task."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from gpurt.errors import RuntimeFailure
+from gpurt.text import visible
 from pycontrol.output import render
 
+ROOT = Path(__file__).resolve().parents[3]
 
-def missing(what: str, package: str, variable: str) -> RuntimeFailure:
-    """The error if the sources are missing; in a virtual environment the text has `make` install into it."""
+
+def find_built(name: str, variable: str, package: str, folders: Iterable[str]) -> Path:
+    """The file that ``variable`` names, else that of this source tree (built if need be), else an installed one.
+
+    ``package``: Debian's, for the user.  ``folders``: where it may be installed.
+
+    Raises:
+        RuntimeFailure: there is none, and none can be built.
+    """
+    if named := os.environ.get(variable):
+        if not os.path.isfile(named):  # unlike Path.is_file false where a folder may not be read
+            raise RuntimeFailure(f"{variable}={visible(named)} is no readable file; correct or unset it")
+        return Path(named).resolve()
+    if os.path.isdir(ROOT / "userlib" / "preload"):
+        return _build(name)
+    for folder in folders:
+        if os.path.isfile(installed := Path(folder) / name):
+            return installed
     prefix = f" PREFIX={sys.prefix}" if sys.prefix != sys.base_prefix else ""
     install = f"run `make -C userlib install{prefix}` in gpurt's sources"
     cure = f"install Debian's package {package}, or {install}, or set {variable}"
-    return RuntimeFailure(f"{what}, which pip does not install, is not here; {cure}")
+    raise RuntimeFailure(f"{name}, which pip does not install, is not here; {cure}")
+
+
+def _build(name: str) -> Path:
+    folder = ROOT / "build" / "userlib"
+    command = ["make", f"-j{os.cpu_count()}", "--no-print-directory", "-C", str(ROOT / "userlib"), f"BUILD={folder}",
+               f"{folder}/{name}"]  # fmt: skip
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # make knows nothing of another one that builds the same
+            needed = subprocess.run([*command, "-ns"], capture_output=True, check=False)
+            if needed.stdout or needed.returncode:
+                compile_with(command, name, needed.stdout.count(b"\n"))
+    except FileNotFoundError:
+        raise RuntimeFailure(f"{name} must be compiled and there is no make; run scripts/setup") from None
+    except OSError as error:
+        raise RuntimeFailure(f"{name} cannot be built in {folder}: {error.strerror}") from None
+    return folder / name
 
 
 def compile_with(command: Sequence[str], what: str, steps: int = 0) -> None:
@@ -26,18 +65,16 @@ def compile_with(command: Sequence[str], what: str, steps: int = 0) -> None:
     ``steps``: how many lines the command prints, each a step of progress.
 
     Raises:
-        RuntimeFailure: the command is not installed, or fails.  The text names ``what`` and gives the first line that
-            the command wrote about an error.
+        RuntimeFailure: the command fails.  The text names ``what`` and gives the first line that the command wrote
+            about an error, else its first.
+        FileNotFoundError: it is not installed.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as errors, render.progress(steps, f"compiling {what}") as bar:
-        try:
-            run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace")
-        except FileNotFoundError:
-            raise RuntimeFailure(f"{what} must be compiled and there is no {command[0]}; run scripts/setup") from None
-        with run:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as run:
             for _ in run.stdout or ():
                 bar.update(1)
         if run.returncode:
             errors.seek(0)
-            first = next((line.rstrip() for line in errors if "error" in line.lower()), f"{command[0]} failed")
+            said = [*map(str.rstrip, errors), f"{command[0]} failed"]
+            first = next((line for line in said if "error" in line), said[0])
             raise RuntimeFailure(f"{what} does not compile: {first}")

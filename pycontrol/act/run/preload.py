@@ -6,21 +6,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gpurt.errors import GpurtError, RuntimeFailure
+from gpurt.errors import GpurtError
 from gpurt.text import visible
-from pycontrol.act.run.compiling import compile_with, missing
+from pycontrol.act.run.compiling import find_built
 from pycontrol.act.run.loadable import names_gpurt, objection
 from pycontrol.link.control import connect
 from pycontrol.machine.rights import fifo_refusal
-from pycontrol.output import render
 
-ROOT = Path(__file__).resolve().parents[3]
 LIBRARY_NAME = "libgpurt-preload.so"
 #: Set this to use a library built elsewhere.
 LIBRARY_VARIABLE = "GPURT_PRELOAD"
@@ -36,38 +33,8 @@ SANITIZER = re.compile(r"lib(clang_rt\.)?(asan|hwasan|tsan|lsan|ubsan)\b")
 
 
 def find_preload() -> Path:
-    """The library: GPURT_PRELOAD, else the one of this source tree (built if need be), else an installed one.
-
-    Raises:
-        RuntimeFailure: there is no library, and none can be built.
-    """
-    named = os.environ.get(LIBRARY_VARIABLE)
-    if named:
-        if not os.path.isfile(named):  # unlike Path.is_file false where a folder may not be read
-            raise RuntimeFailure(f"{LIBRARY_VARIABLE}={visible(named)} is no readable file; correct or unset it")
-        return Path(named).resolve()
-    if os.path.isdir(ROOT / "userlib" / "preload"):
-        return _build()
-    for folder in FOLDERS:
-        if os.path.isfile(installed := Path(folder) / LIBRARY_NAME):
-            return installed
-    raise missing(LIBRARY_NAME, "gpurt-preload", LIBRARY_VARIABLE)
-
-
-def _build() -> Path:
-    target = ROOT / "build" / "userlib"
-    command = ["make", f"-j{os.cpu_count()}", "--no-print-directory", "-C", str(ROOT / "userlib"), f"BUILD={target}",
-               f"{target}/{LIBRARY_NAME}"]  # fmt: skip
-    steps = 0
-    if shutil.which("make"):
-        needed = subprocess.run([*command, "-ns"], capture_output=True, check=False)
-        steps = needed.stdout.count(b"\n")
-        if not steps and not needed.returncode:
-            return target / LIBRARY_NAME
-    if steps:
-        render.note(f"{LIBRARY_NAME} is not compiled from these sources yet: {steps} steps, once", as_json=False)
-    compile_with(command, LIBRARY_NAME, steps)
-    return target / LIBRARY_NAME
+    """The library: GPURT_PRELOAD, else the one of this source tree, else an installed one.  Raises RuntimeFailure."""
+    return find_built(LIBRARY_NAME, LIBRARY_VARIABLE, "gpurt-preload", FOLDERS)
 
 
 def environment(library: Path | None, device: str | None, group: str | None = None) -> dict[str, str]:
