@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +91,9 @@ def kinds(findings: Iterable[Finding]) -> list[tuple[What, str, int | None]]:
 
 def test_what_the_file_describes_is_no_finding(file: TasksetFile) -> None:
     judge = Judge(file, {"fast": 8 * MS})
-    events = [*job("fast", 0, 0, 8000, 1500 * 1000), *segment("fast", 1000, 3500), *job("fast", 1, 10_000, 11_000)]
+    waits = Event(MS, Kind.BEGIN, "fast", gpu=0)
+    events = [*job("fast", 0, 0, 8000, 1500 * 1000), waits, *segment("fast", 5000, 7500)[1:],
+              *job("fast", 1, 10_000, 11_000)]  # fmt: skip
     assert found(judge, events) == []
     seen = judge.tally("fast")
     assert (seen.jobs, seen.mort, seen.misses, seen.segments, seen.longest) == (2, 8 * MS, 0, 1, 2500 * 1000)
@@ -132,6 +135,55 @@ def test_a_thread_that_spins_though_it_is_said_to_suspend(file: TasksetFile) -> 
     assert timed(Judge(file, {}, policy="timesliced"), 3, 2900) == []
 
 
+def test_a_thread_that_is_off_its_cpu_outside_its_segments(file: TasksetFile) -> None:
+    """No bound has a thread that sleeps there; a more urgent task may have its CPU."""
+    judge = Judge(file, {})
+    calm = [*job("fast", 0, 0, 4200, 1500 * 1000), *segment("fast", 0, 2500)]
+    assert found(judge, calm) == []
+    events = [one for n, at in enumerate((20_000, 30_000, 40_000, 50_000), 1)
+              for one in (*job("fast", n, at, at + 8000, 1500 * 1000), *segment("fast", at, at + 2500))]  # fmt: skip
+    (told,) = found(judge, events)
+    text = "was off its CPU for 3.4 ms outside its GPU segments, of which other tasks of the file take 2.4 ms at most"
+    assert (told.what, told.job, text in told.text) == (What.WAITING, 3, True)
+    asleep = found(judge, [*job("slow", 1, 100_000, 190_000, 3000 * 1000), *segment("slow", 100_000, 110_000)])
+    assert kinds(asleep) == [(What.WAITING, "slow", 1)]
+    # 12 ms outside, of which it executed 3: fast may have had the rest.
+    slow = [*segment("slow", 12_000, 22_000), *segment("slow", 22_000, 23_000)]
+    assert found(Judge(file, {}), [*job("slow", 0, 0, 23_100, 3000 * 1000), *slow]) == []
+
+
+def test_threads_of_simulated_jobs_are_off_their_cpus_for_no_longer_than_the_file_allows() -> None:
+    """The simulator does not say how long jobs executed: their time on CPUs does."""
+    for name in ("case-study", "two-programs", "every-key-of-threads"):
+        for policy in ("segment", "boosted"):
+            file = taskset.load(Path(f"examples/{name}.toml"))
+            trace = simulate(file.taskset, Options(policy, horizon=10**9), events=20_000).trace
+            assert trace
+            events = with_times(trace.events)
+            assert len(events) > len(trace.events)
+            told = found(Judge(file, {}, policy=policy), events)
+            assert [one.line() for one in told if one.what is What.WAITING] == []
+
+
+def with_times(events: Iterable[Event]) -> list[Event]:
+    """The events of a simulation, with the begins of jobs and how long each executed."""
+    starts: dict[tuple[str, int | None], int] = {}
+    times = Counter[tuple[str, int | None]]()
+    for event in events:
+        if event.kind is Kind.CPU and event.duration:
+            starts.setdefault((event.task, event.job), event.time)
+            times[event.task, event.job] += event.duration
+    told = []
+    for event in events:
+        key = event.task, event.job
+        if event.kind is Kind.COMPLETE and key in starts and event.duration is not None:
+            release = event.time - event.duration
+            told += [Event(starts[key], Kind.START, event.task, event.job, starts[key] - release)]
+            event = replace(event, executed=times[key])
+        told.append(event)
+    return sorted(told, key=lambda event: event.time)
+
+
 def test_a_thread_that_sleeps_though_it_is_said_to_spin(tmp_path: Path) -> None:
     path = tmp_path / "tasks.toml"
     path.write_text(FILE.replace('name = "fast"', 'name = "fast"\nwaiting = "busy"'))
@@ -165,7 +217,9 @@ def test_a_job_that_does_not_end_is_late_before_it_ends(file: TasksetFile) -> No
 def test_an_exceeded_worst_case_is_no_broken_bound(file: TasksetFile) -> None:
     """Until the system is idle, what follows from it is told as its consequence."""
     judge = Judge(file, {"fast": 8 * MS, "slow": 50 * MS})
-    events = [*job("slow", 0, 0, 60_000), *job("fast", 0, 0, 9000, 1500 * 1000 + 1), *job("slow", 1, 100_000, 160_000)]
+    waits = Event(0, Kind.BEGIN, "fast", gpu=0)
+    events = [*job("slow", 0, 0, 60_000), *job("fast", 0, 0, 9000, 1500 * 1000 + 1), waits,
+              *segment("fast", 5400, 7900)[1:], *job("slow", 1, 100_000, 160_000)]  # fmt: skip
     cpu, fast, slow, alone = found(judge, events)
     assert kinds([cpu]) == [(What.CPU_TIME, "fast", 0)]
     assert cpu.what.sort is Sort.ASSUMPTION

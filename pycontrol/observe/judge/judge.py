@@ -234,6 +234,9 @@ class Judge:
         self._check_cpu_time(task, event)
         if self.policy.owned:
             self._slept.job(task, job, event, self._limits.updates(task))
+        if job.start is not None and self._alone(seen) and (self.policy.owned or not task.uses_gpu):
+            most = self._limits.off_cpu(task, event.time - job.start)
+            self._slept.outside(task, job, event, most, self._limits.updates(task))
         if job.begun > task.eta > 0 and not task.best_effort:
             text = f"had {job.begun} GPU segments, the file declares {task.eta}"
             self._log.add(event.time, What.SEGMENT, task.name, text, event.job)

@@ -100,6 +100,27 @@ class Limits:
         """How long the updates of a job's segments may take, ns."""
         return 2 * task.eta * self._epsilon[task.name]
 
+    def off_cpu(self, task: Task, time: int) -> int | None:
+        """How long a job may be off its CPU outside its segments, of the ``time`` that it takes, ns; None: not known.
+
+        That are the tasks of its CPU that are no less urgent, and under `boosted` all that may be raised there.  Each
+        has the CPU for its own work and wake-ups, and for as long as it spins; updates preempt every task.
+        """
+        tasks, raises = self._file.taskset, self._policy.raises
+        if tasks.resources or tasks.forks or self._unknown:
+            return None
+        most = 0
+        for one in tasks:
+            if one is task or (one.thread is not None and one.thread == task.thread):
+                continue
+            takes = 0
+            if one.cpu == task.cpu and (one.priority >= task.priority or (raises and one.uses_gpu)):
+                takes = one.deadline if one.spins() else on_cpu(one) + (1 + 3 * one.eta) * self._latency
+            if one.cpu == task.cpu or self._policy.jobs:  # whose thread updates on any CPU
+                takes += self.updates(one)
+            most += _jobs(one, time) * takes
+        return most
+
     def cpu(self, task: Task) -> int | None:
         """How long a job may execute on its CPU, ns; None: not known."""
         return self._cpu[task.name]

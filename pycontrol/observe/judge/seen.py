@@ -97,7 +97,8 @@ class Tally:
 class OpenJob:
     """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended.
 
-    ``start``: when it began, if that is known; ``owned``: how long its finished segments owned the GPU, ns.
+    ``start``: when it began, if that is known.  ``owned``, ``inside``: how long its finished segments owned the GPU,
+    and took from their begins to their ends, ns.
     """
 
     number: int | None
@@ -105,6 +106,7 @@ class OpenJob:
     begun: int = 0
     start: int | None = None
     owned: int = 0
+    inside: int = 0
     gone: bool = False
     missed: bool = False
     above: bool = False
@@ -114,11 +116,13 @@ class OpenJob:
 class Held:
     """A segment: since when its client has waited for the GPU or owned it (None: neither now), and for how long in all.
 
-    ``place``: its index in its job, from 0; -1: unknown, as the job is.  ``told``: whether it was reported as too long.
+    ``place``: its index in its job, from 0; -1: unknown, as the job is.  ``begin``: when it began.  ``told``: whether
+    it was reported as too long.
     """
 
     job: OpenJob | None
     place: int
+    begin: int
     asked: int | None = None
     since: int | None = None
     total: int = 0

@@ -39,7 +39,7 @@ class Segments:
         place = 0
         if job:
             place, job.begun = job.begun, job.begun + 1
-        seen.held[event.task] = Held(job, place if job else -1, event.time)
+        seen.held[event.task] = Held(job, place if job else -1, event.time, event.time)
 
     def grant(self, seen: SeenTask, event: Event) -> None:
         """Its client gets the GPU, for the first time or again."""
@@ -112,6 +112,7 @@ class Segments:
         seen.tally.owned += owned
         if held.job:
             held.job.owned += owned
+            held.job.inside += max(0, now - held.begin)
         self._judge_length(seen.task, held, owned, now)
 
     def _judge_length(self, task: Task, held: Held, owned: int, now: int) -> None:

@@ -15,6 +15,8 @@ from pycontrol.observe.judge.seen import OpenJob
 JOBS_IN_A_ROW = 10
 #: What marks and clocks take themselves says nothing, ns.
 LEAST_SLEPT_NS = 200_000
+#: The machine's own work may take a CPU for so long in one job, ns, and for less in so many jobs in a row.
+NOISE_NS, NOISY_JOBS = 10_000_000, 3
 
 
 @dataclass
@@ -24,6 +26,7 @@ class Slept:
     log: Log
     _told: set[str] = field(default_factory=set)
     _slept: dict[str, int] = field(default_factory=dict)
+    _off: dict[str, int] = field(default_factory=dict)
 
     def job(self, task: Task, job: OpenJob, event: Event, costs: int) -> None:
         """A job is over; ``costs``: of updates inside its segments, ns."""
@@ -43,6 +46,22 @@ class Slept:
                     task, event, "its thread slept for as long as its segments owned the GPU, "
                     f"in {JOBS_IN_A_ROW} jobs in a row: it suspends, and the file says that it waits busily"
                 )  # fmt: skip
+
+    def outside(self, task: Task, job: OpenJob, event: Event, most: int | None, costs: int) -> None:
+        """The same job; ``most``: how long others may have its CPU meanwhile, ns, None: not known.
+
+        A thread that spins sleeps in its segments until it owns the GPU, and one that suspends all the time.
+        """
+        if event.executed is None or job.start is None or most is None or task.best_effort or task.name in self._told:
+            return
+        segments = job.inside - job.owned if task.waiting.spins else job.inside
+        off = event.time - job.start - event.executed - segments - costs
+        self._off[task.name] = self._off.get(task.name, 0) + 1 if off > most + LEAST_SLEPT_NS else 0
+        if off > most + NOISE_NS or self._off[task.name] == NOISY_JOBS:
+            self._tell(
+                task, event, f"its thread was off its CPU for {exact_ms(off)} outside its GPU segments, of which other "
+                f"tasks of the file take {exact_ms(most)} at most: it sleeps there, or other work has its CPU"
+            )  # fmt: skip
 
     def _tell(self, task: Task, event: Event, text: str) -> None:
         self._told.add(task.name)
