@@ -15,7 +15,6 @@ from gpurt.types import CData
 from pycontrol.host.agents import AgentGpu, order_of
 from pycontrol.host.gpu import Decision, Gpu, GpuClient, Mark
 from pycontrol.host.groups import Groups
-from pycontrol.host.units import KINDS as UNIT_KINDS
 from pycontrol.host.units import Space
 from pycontrol.host.virtual import VirtualGpu
 from pycontrol.host.waiter import Answer, Deadlines, Waiter
@@ -24,23 +23,15 @@ from pycontrol.host.wire import Malformed, Refusal, structure
 if TYPE_CHECKING:
     from pycontrol.host.connection import Connection
 
+#: The calls, GPURT_IOC_NAME, by the methods that carry them out; those of `Space` lack the prefix job_.
+NAMES = ("query", "begin", "end", "wait", "copy", "group_join", "tsg_open", "tsg_close", "submit", "tsg_shape", "agent",
+         "order", "job_mark")  # fmt: skip
+UNIT_NAMES = ("job_ready", "job_wait", "job_run", "job_kernel_done", "job_done")
+#: The structures of calls that share one; the others have that of their name.
+SHARED = {"tsg_open": "tsg", "tsg_close": "tsg", "job_kernel_done": "job_done"}
+CODES = {name: int(getattr(lib, f"GPURT_IOC_{name.upper()}")) for name in (*NAMES, *UNIT_NAMES)}
 #: The structure of each call; core/calls.c has its size and its rules.
-KINDS = {
-    lib.GPURT_IOC_QUERY: "struct gpurt_query",
-    lib.GPURT_IOC_BEGIN: "struct gpurt_begin",
-    lib.GPURT_IOC_END: "struct gpurt_end",
-    lib.GPURT_IOC_WAIT: "struct gpurt_wait",
-    lib.GPURT_IOC_COPY: "struct gpurt_copy",
-    lib.GPURT_IOC_GROUP_JOIN: "struct gpurt_group_join",
-    lib.GPURT_IOC_TSG_OPEN: "struct gpurt_tsg",
-    lib.GPURT_IOC_TSG_CLOSE: "struct gpurt_tsg",
-    lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
-    lib.GPURT_IOC_TSG_SHAPE: "struct gpurt_tsg_shape",
-    lib.GPURT_IOC_AGENT: "struct gpurt_agent",
-    lib.GPURT_IOC_ORDER: "struct gpurt_order",
-    lib.GPURT_IOC_JOB_MARK: "struct gpurt_job_mark",
-    **UNIT_KINDS,
-}
+KINDS = {code: f"struct gpurt_{SHARED.get(name, name)}" for name, code in CODES.items()}
 
 
 class Call:
@@ -112,14 +103,8 @@ class Calls:
         self.deadlines = deadlines
         self.groups = groups
         self.space = space
-        self._handlers = {
-            lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
-            lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_COPY: self.copy, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
-            lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
-            lib.GPURT_IOC_TSG_SHAPE: self.tsg_shape, lib.GPURT_IOC_GROUP_JOIN: self.group_join,
-            lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
-            lib.GPURT_IOC_JOB_MARK: self.job_mark,
-            **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
+        self._handlers = {CODES[name]: getattr(self, name) for name in NAMES} | {
+            CODES[name]: getattr(space, name.removeprefix("job_")) if space else no_units for name in UNIT_NAMES
         }  # fmt: skip
 
     def call(

@@ -153,20 +153,13 @@ class Commands:
             Command.GET_LATENCY: self.latencies,
             Command.GET_BUS: self.buses,
         }
-        setting: dict[Command, Callable[[Request], Steps]] = {
-            Command.SET_PRIORITY: self.set_priority,
-            Command.SET_POLICY: self.set_policy,
-            Command.SET_BUDGET: self.set_budget,
-            Command.SET_EXEMPT: self.set_exempt,
-            Command.SET_BARRED: self.set_barred,
-            Command.SET_GROUP: self.set_group,
-        }
         if command is Command.GET_RULES:
             done(self.listed(peer))
         elif command in reading:
             done(reading[command](peer, self.chosen(request)))
         else:
-            self.errands.add(setting[command](request), done)
+            steps: Steps = getattr(self, command.name.lower())(request)  # set_priority and so on
+            self.errands.add(steps, done)
 
     def chosen(self, request: Request) -> Sequence[Gpu]:
         """The GPU that is named, or all.  Raises Refusal ENODEV."""

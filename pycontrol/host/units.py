@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
 #: Policies that share GPUs in space at run time.  `stgm` needs more slots than there are ends of a GPU.
 UNIT_POLICIES = ("sbeet", "sbeet-mg", "rm", "fcfs")
-#: The structures of the calls.
-KINDS = {
-    lib.GPURT_IOC_JOB_READY: "struct gpurt_job_ready",
-    lib.GPURT_IOC_JOB_WAIT: "struct gpurt_job_wait",
-    lib.GPURT_IOC_JOB_RUN: "struct gpurt_job_run",
-    lib.GPURT_IOC_JOB_KERNEL_DONE: "struct gpurt_job_done",
-    lib.GPURT_IOC_JOB_DONE: "struct gpurt_job_done",
-}
 
 
 class Mechanism(Enum):
@@ -85,10 +77,6 @@ class Space:
         self._tasks = {task.name: index for index, task in enumerate(setup.system.tasks)}
         self._owners: dict[int, object] = {}
         self._jobs: dict[int, _JobRequests] = {}
-        self.handlers = {
-            lib.GPURT_IOC_JOB_READY: self.ready, lib.GPURT_IOC_JOB_WAIT: self.wait, lib.GPURT_IOC_JOB_RUN: self.run,
-            lib.GPURT_IOC_JOB_KERNEL_DONE: self.kernel_done, lib.GPURT_IOC_JOB_DONE: self.done,
-        }  # fmt: skip
 
     def clock(self) -> int:
         """The time, which the core wants not to run backwards, ns."""
