@@ -19,7 +19,6 @@ from analysis.taskset.text import tomllib
 from analysis.taskset.write import write_values
 from pycontrol import cli
 from pycontrol.act.run.crew import Crew, CrewOptions, stand_ins
-from pycontrol.act.run.first_file import Process, text_of
 from pycontrol.machine.placement import Placement
 from pycontrol.machine.programs import fingerprint, tasks_of
 
@@ -189,23 +188,6 @@ def test_what_knows_nothing_of_threads_refuses_them_by_name(words: list[str]) ->
     said = str(done.exception or "") + done.output
     assert "executor" in said
     assert "several tasks" in said
-
-
-def test_init_writes_a_thread_for_a_process_of_ros2(tmp_path: Path) -> None:
-    """Each ? replaced, the file is one; before, each is a mistake."""
-    text = text_of([Process(7, "node", ("node", "--x"), (9,), (1,), executes=True)], "segment", [])
-    blanks = {"order": "ros2", "kind": "timer", "waiting": "suspend"}
-    assert {line for line, _ in mistakes(tmp_path / "a.toml", text)} == {
-        number for number, line in enumerate(text.splitlines(), 1) if ' = "?"' in line
-    }
-    for key, word in blanks.items():
-        text = text.replace(f'{key} = "?"', f'{key} = "{word}"')
-    text = text.replace('rank = "?"', "rank = 0").replace('cpus = 1', 'cpus = 2').replace('"?"', '"1ms"')
-    path = tmp_path / "a.toml"
-    path.write_text(text.replace("cpus = 1 ", "cpus = 2 "))
-    (callback,) = load(path).taskset.tasks
-    assert (callback.thread, callback.cpu, callback.priority) == (Thread("node", Order.ROS2), 1, 9)
-    assert load(path).launch[callback.name].command == ("node", "--x")
 
 
 def test_a_process_with_other_arguments_is_no_task_by_its_programs_name(tmp_path: Path) -> None:

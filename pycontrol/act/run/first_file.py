@@ -91,7 +91,7 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
         name = task_name(one.name)
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
-        lines += ["", *(_executor(one, name) if one.executes else _task(one, name))]
+        lines += ["", *_task(one, name)]
     return "\n".join(lines) + "\n"
 
 
@@ -109,63 +109,13 @@ def _platform(policy: str | None, cpus: str, seen: str) -> list[str]:
 
 def _task(one: Process, name: str) -> list[str]:
     """The lines of a [[task]].  A ? also where a default would be a guess, such as the waiting mode."""
+    pinned = len(one.cpus) == 1
     return [
         f"[[task]]  # {_seen(one)}",
         f'name = "{name}"',
-        *_place(one),
-        *_job(),
-        _command(one),
-    ]
-
-
-def _executor(one: Process, name: str) -> list[str]:
-    """The lines of a [[thread]] and of the first of the callbacks that it serves."""
-    why = "it has loaded ROS 2: an executor serves its callbacks one at a time"
-    return [
-        f"[[thread]]  # {_seen(one)}; {why}",
-        f'name = "{name}"',
-        *_place(one),
-        f"order = {BLANK}  # ros2: a SingleThreadedExecutor; fifo: an EventsExecutor; several threads have no bound",
-        _command(one),
-        *_callback(f"{name[:50]}-callback", name),
-    ]
-
-
-def _callback(task: str, thread: str) -> list[str]:
-    """The lines of a [[task]] that a thread serves."""
-    return [
-        "",
-        "[[task]]  # one such table for each callback",
-        f'name = "{task_name(task)}"',
-        f'thread = "{thread}"',
-        f"rank = {BLANK}  # its place: timers, subscriptions, services, clients, waitables; leave it out with fifo",
-        f"kind = {BLANK}  # timer, subscription, service, client or waitable",
-        *_job(),
-    ]
-
-
-def _seen(one: Process) -> str:
-    segments = "no GPU segment was seen" if not one.segments else f"{one.segments} GPU segments were seen"
-    return f"process {one.pid}; {segments}"
-
-
-def _place(one: Process) -> list[str]:
-    pinned = len(one.cpus) == 1
-    return [
         f"cpu = {one.cpus[0]}" if pinned else f"cpu = {BLANK}  # not pinned: it may run on {len(one.cpus)} CPUs",
         _priority(one.priorities),
         *([f"gpu_priority = {one.gpu_priority}"] if one.gpu_priority else []),
-    ]
-
-
-def _command(one: Process) -> str:
-    if one.command and all("\0" not in word and _is_text(word) for word in one.command):
-        return f"command = [{', '.join(map(_quoted, one.command))}]"
-    return f"# command: {visible(' '.join(one.command))[:200] or 'not readable'}"
-
-
-def _job() -> list[str]:
-    return [
         f"period = {BLANK}  # the least time between two releases of its job",
         f"deadline = {BLANK}",
         f"waiting = {BLANK}  # while its GPU work executes: suspend or busy",
@@ -174,7 +124,20 @@ def _job() -> list[str]:
         f"  {{ misc = {BLANK}, gpu = {BLANK} }},  # CPU work of the segment, and its work on the GPU",
         f"  {{ cpu = {BLANK} }},",
         "]",
+        _command(one),
     ]
+
+
+def _seen(one: Process) -> str:
+    segments = "no GPU segment was seen" if not one.segments else f"{one.segments} GPU segments were seen"
+    ros = "; it has loaded ROS 2: write a [[thread]], and a [[task]] for each callback" if one.executes else ""
+    return f"process {one.pid}; {segments}{ros}"
+
+
+def _command(one: Process) -> str:
+    if one.command and all("\0" not in word and _is_text(word) for word in one.command):
+        return f"command = [{', '.join(map(_quoted, one.command))}]"
+    return f"# command: {visible(' '.join(one.command))[:200] or 'not readable'}"
 
 
 def _priority(those: Sequence[int]) -> str:
