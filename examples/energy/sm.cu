@@ -4,7 +4,7 @@
  *
  *	gpurt serve --policy sbeet --energy-file FILE --mechanism sm-centric
  *	nvcc sm.cu -lgpurt -o sm               on a GPU; kernels of two programs are side by side under MPS only
- *	g++ -x c++ sm.cu -lgpurt -o sm         on a machine of 8 SMs that exists in this process only
+ *	g++ -x c++ -I../../tests/sm sm.cu -lgpurt -o sm    on 8 SMs that exist in this process only
  *	./sm TASK PERIOD_US JOBS [START_NS]
  *
  * Tried on such a machine, and on one GPU, an H200 (docs/hardware).

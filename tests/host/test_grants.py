@@ -12,7 +12,7 @@ import pytest
 from links import PATIENCE
 from once import once
 from processes import StartHost
-from sm_build import INCLUDE, WARNINGS, compiler, fake_driver, run
+from sm_build import HERE, INCLUDE, WARNINGS, compiler, fake_driver, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "examples/energy"
@@ -59,8 +59,8 @@ def built(folder: Path, name: str, *options: str) -> Path:
         done = run(compiler("cc"), "-std=gnu11", "-c", f"-I{INCLUDE}", source, "-o", folder / f"{source.stem}.o")
         assert not done.returncode, done.stderr
     objects = [folder / f"{source.stem}.o" for source in _library()]
-    done = run(compiler("g++"), "-std=c++11", *WARNINGS, f"-I{INCLUDE}", "-x", "c++", SAMPLES / f"{name}.cu",
-               "-x", "none", *objects, *options, "-pthread", "-o", folder / name)  # fmt: skip
+    done = run(compiler("g++"), "-std=c++11", *WARNINGS, f"-I{INCLUDE}", f"-I{HERE}", "-x", "c++",
+               SAMPLES / f"{name}.cu", "-x", "none", *objects, *options, "-pthread", "-o", folder / name)  # fmt: skip
     assert not done.returncode, done.stderr
     return folder / name
 

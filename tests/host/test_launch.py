@@ -173,8 +173,8 @@ def test_programs_keep_their_kernels_on_the_sms_of_their_partitions(
 ) -> None:
     """The example of gpurt_sm.h, which executes on a machine of 8 SMs here."""
     example, program = ROOT / "userlib/examples/gpurt_sm.cu", tmp_path / "gpurt_sm"
-    include = f"-I{ROOT / 'userlib/include'}"
-    subprocess.run(["g++", "-std=c++11", "-x", "c++", include, example, "-o", program, "-pthread"], check=True)
+    include = [f"-I{ROOT / folder}" for folder in ("userlib/include", "tests/sm")]
+    subprocess.run(["g++", "-std=c++11", "-x", "c++", *include, example, "-o", program, "-pthread"], check=True)
     monkeypatch.setenv("DIRECTORY", str(tmp_path))
     tasks = [
         LOW.replace('"low"', f'"{name}"') + f"partition = {{ compute_units = {units} }}\n"

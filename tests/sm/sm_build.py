@@ -34,7 +34,8 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def built(source: Path, output: Path, *options: str | Path) -> Path:
     """A program for this machine, compiled without a warning.  ``options`` stand before the header's own folder."""
     command = (compiler("g++"), *options, "-pthread")
-    alone = ("-std=c++11", "-O1", "-g", *WARNINGS, f"-I{INCLUDE}", "-x", "c++", "-c", source)  # as ccache knows it
+    folders = (f"-I{INCLUDE}", f"-I{HERE}")
+    alone = ("-std=c++11", "-O1", "-g", *WARNINGS, *folders, "-x", "c++", "-c", source)  # as ccache knows it
     for words in ((*alone, "-o", f"{output}.o"), (f"{output}.o", "-o", output)):
         done = run(*command, *words)
         assert not done.returncode, done.stderr

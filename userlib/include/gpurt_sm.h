@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Kernels that stay on given SMs, for tasks that own SMs (docs/rtgpu.md).  CUDA, HIP, and the host (gpurt_sm_host.h).
+ * Kernels that stay on given SMs, for tasks that own SMs (docs/rtgpu.md).  CUDA and HIP; elsewhere a machine
+ * of coroutines stands for the GPU, which tests of kernels have (tests/sm/gpurt_sm_host.h).
  *
  * A kernel's work is divided into logical blocks 0 to total - 1.  The launch has two blocks for each SM of the GPU.  A
  * block that finds itself on an SM of the range stays there and takes logical blocks until none is left; every other block

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * The part of gpurt_sm.h for machines without a GPU: SMs on which a kernel's blocks execute as a dispatcher places them.
- * It is for tests of kernels, and it has no timing.  Include gpurt_sm.h.
+ * It is for tests of kernels, and it has no timing.  Include gpurt_sm.h, with this folder among those of headers.
  *
  *	gpurt_sm_machine machine(sms, threads in a block, seed);
  *	machine.place = dispatcher;			unless given, anywhere at random
