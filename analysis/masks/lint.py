@@ -23,8 +23,6 @@ from analysis.masks.mapping import (
 )
 from analysis.masks.topology import Topology
 
-#: HSA queues that the hardware keeps at once: 4 pipes with 8 each (section 4.1 of the paper).
-MOST_QUEUES = 32
 #: Digits from which text of only 0 and 1 is taken for the paper's notation, bit 0 first.
 BINARY_DIGITS = 8
 _BINARY = re.compile(rf"[01]{{{BINARY_DIGITS},}}", re.ASCII)
@@ -32,18 +30,16 @@ _BINARY = re.compile(rf"[01]{{{BINARY_DIGITS},}}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A partition: its mask, its HSA queues, the threads of its largest block (None: not known), its mask as text."""
+    """A partition: its mask, and that as text."""
 
     name: str
     mask: int
-    queues: int = 1
-    threads: int | None = None
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskFinding:
-    """``rule``: E1 to E7 are errors, W1 to W8 warnings.  ``names``: the partitions that it is about."""
+    """``rule``: E1 to E7 are errors, the W warnings.  ``names``: the partitions that it is about."""
 
     rule: str
     names: tuple[str, ...]
@@ -79,7 +75,6 @@ def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LA
             found += rule(case, topology)
     for pair in combinations(cases, 2):
         found += _together(*pair)
-    found += _queues(partitions)
     if topology.assumed:
         found.append(MaskFinding("W6", (), f"{topology.assumed}; the render node of the machine knows"))
     return sorted(found, key=lambda one: one.rule)
@@ -191,7 +186,7 @@ def _count(things: Sized, word: str) -> str:
 
 
 def _together(one: _Case, other: _Case) -> Iterator[MaskFinding]:
-    """Rules E4, W2, W3: what two partitions share."""
+    """Rules E4 and W2: what two partitions share."""
     names = one.of.name, other.of.name
     shared = one.units & other.units
     if not shared:
@@ -203,22 +198,9 @@ def _together(one: _Case, other: _Case) -> Iterator[MaskFinding]:
     if lonely := _lonely(one, shared) or _lonely(other, shared):
         text += f"; one is {lonely}'s only CU on its shader engine, the worst practice of all (Observation 3)"
     yield MaskFinding("E4", names, text)
-    sizes = one.of.threads, other.of.threads
-    if sizes[0] and sizes[1] and sizes[0] != sizes[1]:
-        small, large = (one, other) if sizes[0] < sizes[1] else (other, one)
-        yield MaskFinding("W3", (small.of.name, large.of.name), f"{small.of.name}'s blocks are smaller and cut ahead "
-                          f"of {large.of.name}'s on the shared CUs (Observation 1)")  # fmt: skip
 
 
 def _lonely(case: _Case, shared: frozenset[Unit]) -> str:
     """The partition's name if a shared CU is its only one on a shader engine; otherwise empty."""
     counts = case.effect.counts
     return case.of.name if any(counts[unit.xcc][unit.engine] == 1 for unit in shared) else ""
-
-
-def _queues(partitions: Sequence[Masked]) -> Iterator[MaskFinding]:
-    count = sum(one.queues for one in partitions)
-    if count > MOST_QUEUES:
-        names = tuple(one.name for one in partitions)
-        text = f"{count} queues, and the hardware keeps {MOST_QUEUES}, 8 on each of 4 pipes: all take turns"
-        yield MaskFinding("W4", names, text)

@@ -116,7 +116,7 @@ def _planned(found: Plan, where: Target) -> str:
     epilog="""\b
 Examples:
   gpurt plan masks check --chip mi300x all
-  gpurt plan masks check --chip radeon-vii a=0xffff b=0xff --threads a=1024 --threads b=256
+  gpurt plan masks check --chip radeon-vii a=0xffff b=0xff
   gpurt plan masks check --chip mi50 --hsa '0:0xff; 1:0-7,32-39'
 
 \b
@@ -126,28 +126,19 @@ no AMD GPU."""
 @click.argument("masks", nargs=-1, metavar="[NAME=]MASK...")
 @click.option("--hsa", "texts", multiple=True, metavar="TEXT",
               help="A text of HSA_CU_MASK, of which the GPU's mask is checked.")  # fmt: skip
-@click.option("--threads", multiple=True, metavar="NAME=N",
-              help="Threads of a block of that partition's kernels; for rule W3.")  # fmt: skip
-@click.option("--queues", multiple=True, metavar="NAME=N",
-              help="HSA queues of that partition, 1 unless given; for rule W4.")  # fmt: skip
 @target_options
 @JSON
 def check_command(
-    masks: tuple[str, ...], texts: tuple[str, ...], threads: tuple[str, ...], queues: tuple[str, ...], chip: str | None,
-    gpu: int | None, kernel: str | None, as_json: bool,
+    masks: tuple[str, ...], texts: tuple[str, ...], chip: str | None, gpu: int | None, kernel: str | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Show a GPU's shader engines, which of their compute units masks enable, and what is wrong with masks.
 
     Errors hang or slow down a program; docs/cu-masks.md has the rules.
     """
     where = target(chip, gpu, kernel)
-    sizes, counts = _numbers(threads, "--threads"), _numbers(queues, "--queues")
-    given = [
-        Masked(name, mask_of(text, name, where.topology), counts.pop(name, 1), sizes.pop(name, None), text)
-        for name, text in named_masks(masks, "MASK", "mask")
-    ]  # fmt: skip
-    if unknown := [*sizes, *counts]:
-        raise UsageError(f"no mask is called {unknown[0][:40]!r}")
+    given = [Masked(name, mask_of(text, name, where.topology), text)
+             for name, text in named_masks(masks, "MASK", "mask")]  # fmt: skip
     if clash := {one.name for one in given} & {f"hsa{number}" for number in range(1, len(texts) + 1)}:
         raise UsageError(f"a mask is called {min(clash)}, which is the name of a text of --hsa: choose another")
     findings = []
@@ -178,17 +169,6 @@ def check_command(
     lines += [] if findings else ["nothing found"]
     render.emit({**where.data, "clean": clean, "findings": listed, "partitions": shown}, as_json, "\n".join(lines))
     return 0 if clean else 1
-
-
-def _numbers(texts: tuple[str, ...], option: str) -> dict[str, int]:
-    """Numbers by name.  Raises UsageError."""
-    found: dict[str, int] = {}
-    for text in texts:
-        name, equals, number = text.rpartition("=")
-        if not equals or not re.fullmatch(r"[0-9]{1,6}", number, re.ASCII) or not int(number) or name in found:
-            raise UsageError(f"{option}: expected NAME=NUMBER, once for a name, got {text[:40]!r}")
-        found[name] = int(number)
-    return found
 
 
 def _engines(shown: Document) -> str:
