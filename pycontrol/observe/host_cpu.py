@@ -37,10 +37,11 @@ def scheduled_now(pid: int, tid: int) -> Running | None:
         return None
 
 
-def urgent_threads(pid: int) -> list[tuple[int, list[int]]]:
-    """The priority and the CPUs of each real-time thread of a process."""
-    found = (scheduled_now(pid, tid) for tid in procs.threads(pid))
-    return [(one.priority, sorted(one.cpus)) for one in found if one and one.priority]
+def urgent_threads(pids: Iterable[int]) -> dict[int, list[tuple[int, list[int]]]]:
+    """The priority and the CPUs of each real-time thread of processes, by pid; nothing of those that have ended."""
+    found = {pid: [one for tid in procs.threads(pid) if (one := scheduled_now(pid, tid))] for pid in pids}
+    return {pid: [(one.priority, sorted(one.cpus)) for one in threads if one.priority]
+            for pid, threads in found.items() if threads}  # fmt: skip
 
 
 def cpu_objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:

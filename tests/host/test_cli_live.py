@@ -566,6 +566,30 @@ def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
         assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] is None
 
 
+@pytest.mark.parametrize(("priority", "cpus"), [(0, {0}), (5, {0, 1}), (5, {0})])
+def test_apply_looks_at_programs_that_are_no_clients(
+    gpurt: Gpurt, host: Path, tmp_path: Path, priority: int, cpus: set[int]
+) -> None:
+    """A task without GPU work delays those of the CPU that it executes on."""
+    if cpus - os.sched_getaffinity(0):
+        pytest.skip("needs CPUs 0 and 1")
+    path, words = tmp_path / "set.toml", ["sleep", f"{600 + os.getpid()}"]
+    path.write_text(patient(taskset_of(("mine", ""))) + (
+        f'[[task]]\nname = "log"\ncpu = 0\npriority = 5\nperiod = "9000s"\nsegments = [{{ cpu = "1ms" }}]\n'
+        f"command = {json.dumps(words)}\n"))  # fmt: skip
+    with at_priority(1), subprocess.Popen(words) as program:
+        os.sched_setaffinity(program.pid, cpus)
+        if priority:
+            os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(priority))
+        code, out, _ = gpurt("apply", "--ignore-missing", str(path))
+        program.kill()
+    who = f"not applied: process {program.pid} (sleep)"
+    said = {(0, 1): f"{who} has no thread of priority 5, the file says so for log",
+            (5, 2): f"{who} may execute at priority 5 on CPUs 0, 1, the file has log on CPU 0"}  # fmt: skip
+    why = said.get((priority, len(cpus)), "")
+    assert (code, why in out) == (1 if why else 0, True), out
+
+
 def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
     path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
     process = f"process {ME} ({comm})"

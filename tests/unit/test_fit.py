@@ -258,6 +258,23 @@ def test_a_thread_at_the_files_priority_that_may_leave_its_cpu(threads: list[Any
         assert [one.code.value for one in objections(file, known)] == ["cpu-priority"] * strays
 
 
+@pytest.mark.parametrize(
+    ("threads", "said"),
+    [({}, ""), ({4711: [(20, [0])]}, ""), ({4711: []}, "has no thread of priority 20, the file says so for camera"),
+     ({4711: [(20, [0, 1])]}, "may execute at priority 20 on CPUs 0, 1, the file has camera on CPU 0"),
+     ({4711: [(9, [0])]}, "has no thread of priority 20, the file says so for camera")],
+)  # fmt: skip
+def test_a_task_without_gpu_work_executes_as_the_file_says(threads: dict[int, Any], said: str) -> None:
+    """It may be a client, which tells of jobs, or none, which the host does not know."""
+    file = parse(Path("set.toml"), text("segment").replace(', { misc = "10us", gpu = "200us" }', "", 1))
+    assert not file.taskset.tasks[0].uses_gpu
+    for clients in ([replace(CLIENT, segments=0, own_priority=0, priority=0)], []):
+        host = under("segment", clients=clients, programs={4711: ("camera", "")}, threads=threads)
+        recorded = Trace({"source": "runtime", HOST: fit.saved(joined_looks(host, host))}, ())
+        for known in (host.named(file), fit.of_trace(recorded, file)):
+            assert [one.text for one in objections(file, known)] == [f"process 4711 (camera) {said}"] * bool(said)
+
+
 def test_a_stranger_whose_budget_is_spent_is_real_time_again() -> None:
     stranger = replace(CLIENT, pid=12, comm="x", priority=0, demoted=True)
     assert "stranger" in codes(PARSED["segment suspend"], under("segment", clients=[stranger]))

@@ -29,12 +29,16 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
         if len(names) == 1:
             task = tasks[names[0]]
             yield from _of(file, one, task)
-            yield from _strayed(file, host, one, task)
+            yield from _strayed(file, _process(one), host.threads.get(one.pid), task)
             other = first.setdefault(task.name, one)
             # A trace has programs that came one after the other, too; its judge tells of two at once.
             if other.pid != one.pid and host.ran is None and not (task.best_effort and alone):
                 text = f"{_process(other)} and {_process(one)} both are {task.name}, and bounds are for one process"
                 yield Objection(Code.AMBIGUOUS, text, "end one, or give each a task")
+    for pid in host.threads.keys() - {one.pid for one in host.clients}:
+        names = host.names.get(pid, ())
+        for task in (tasks[name] for name in names if len(names) == 1):
+            yield from _strayed(file, f"process {pid} ({visible(host.programs.get(pid, ("",))[0])})", host.threads[pid], task)
     for who in host.exempted:
         text = f"a rule exempts {who}: such work executes beside that of every task, which no bound takes into account"
         yield Objection(Code.EXEMPT, text, "gpurt set rule exempt --off undoes that; gpurt status rules has all")
@@ -153,14 +157,22 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
         yield Objection(Code.CPU_PRIORITY, text, f"gpurt run starts it so; else {after}")
 
 
-def _strayed(file: TasksetFile, host: Host, one: ClientInfo, task: Task) -> Iterator[Objection]:
-    """Threads with the CPU priority of a task, none of which is kept to its CPU: another CPU's bounds lack it."""
+def _strayed(
+    file: TasksetFile, who: str, threads: Sequence[tuple[int, Sequence[int]]] | None, task: Task
+) -> Iterator[Objection]:
+    """Threads with the CPU priority of a task, none of which is kept to its CPU: another CPU's bounds lack it.
+
+    Or none has the priority of a task without GPU work; nothing raises such threads.  ``threads``: None: not known.
+    """
     for other in file.taskset.beside(task):
-        there = [cpus for priority, cpus in host.threads.get(one.pid, ()) if priority == other.priority]
+        there = [cpus for priority, cpus in threads or () if priority == other.priority]
         if there and [other.cpu] not in there:
-            may = f"{_process(one)} may execute at priority {other.priority} on CPUs {', '.join(map(str, there[0]))}"
+            may = f"{who} may execute at priority {other.priority} on CPUs {', '.join(map(str, there[0]))}"
             text = f"{may}, the file has {other.name} on CPU {other.cpu}"
             yield Objection(Code.CPU_PRIORITY, text, f"gpurt run starts it there; else taskset -cp {other.cpu} THREAD")
+        elif threads is not None and not there and not other.uses_gpu and not other.best_effort:
+            text = f"{who} has no thread of priority {other.priority}, the file says so for {other.name}"
+            yield Objection(Code.CPU_PRIORITY, text, f"gpurt run starts it so; else chrt -f -p {other.priority} THREAD")
 
 
 def _yields(file: TasksetFile, one: ClientInfo, who: str, tasks: Sequence[Task]) -> Iterator[Objection]:

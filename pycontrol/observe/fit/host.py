@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import psutil
+
 from analysis.model import POLICIES, Waiting
 from analysis.taskset import TasksetFile
 from gpurt.enums import Cap, Policy
@@ -18,7 +20,7 @@ from pycontrol.link.placed import partition_of
 from pycontrol.machine import clocks, procs
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.machine.placement import fifo_permitted
-from pycontrol.machine.programs import command_of, tasks_of
+from pycontrol.machine.programs import command_of, fingerprint, tasks_of
 from pycontrol.observe.host_cpu import urgent_threads
 
 #: Parameters of the modules: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
@@ -52,7 +54,7 @@ class Host:
     pid.  ``names``: the tasks that processes may be.  ``homes``: the partitions that processes were started in.
     ``users``: the numbers of processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of
     the machine, at each look; empty: it was not looked at.  ``threads``: the priority and the CPUs of each real-time
-    thread, by pid.  ``exempted``: the processes that rules exempt, in words.
+    thread, by pid, also of tasks that are no clients.  ``exempted``: the processes that rules exempt, in words.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -99,7 +101,26 @@ def ask(control: Control, file: TasksetFile, policy: str | None = None) -> Host:
 
     ``policy``: one that the host is about to have.  Raises DeviceError if it has no GPU or does not answer.
     """
-    return look_without_file(control, {*file.taskset.policies, policy}).named(file)
+    host = look_without_file(control, {*file.taskset.policies, policy})
+    others = _others(file, {one.pid for one in host.clients})
+    threads = {**host.threads, **urgent_threads(others)}
+    return replace(host, programs={**host.programs, **others}, threads=threads).named(file)
+
+
+def _others(file: TasksetFile, clients: Collection[int]) -> dict[int, tuple[str, str]]:
+    """The processes of tasks without GPU work that are no clients, as ``programs``: the host does not know them.
+
+    Only a command names such a process: any other one of this machine may have the name of a task.
+    """
+    alone = [task.name for task in file.taskset.real_time
+             if file.launch[task.name].command and not any(one.uses_gpu for one in file.taskset.beside(task))]
+    wanted = {fingerprint(file.launch[name].command or ()) for name in alone}
+    found = {}
+    for pid in psutil.pids() if wanted else ():
+        command = command_of(str(pid)) if pid not in clients else ""
+        if wanted.intersection(command.split()):
+            found[pid] = procs.name(pid), command
+    return found
 
 
 def look_without_file(control: Control, policies: Collection[str | None] | None = ()) -> Host:
@@ -122,7 +143,7 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
         programs={pid: (comm, command_of(str(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
-        threads={pid: urgent for pid in pids if (urgent := urgent_threads(pid))}, exempted=exempted(control),
+        threads=urgent_threads(pids), exempted=exempted(control),
     )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ class Watcher:
         names = {client.pid: (task,) for client in clients if client.pid and (task := self.task_of(client))}
         host = Host(self.asks.status(), clients, clocks=[machine_clocks()] if file.clocks else (), names=names,
                     users={pid: procs.user(pid) for pid in names},
-                    threads={pid: urgent_threads(pid) for pid in names}, exempted=exempted(self.asks))  # fmt: skip
+                    threads=urgent_threads(names), exempted=exempted(self.asks))  # fmt: skip
         for one in (q for question in LOOKS for q in question(file, host)):
             if one.code in CHANGING and one.defeats:
                 found += self._once(one, CHANGING[one.code], one.text)
