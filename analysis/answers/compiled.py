@@ -55,8 +55,7 @@ def facts(test: rta.Test) -> CData:
     found = ffi.new("struct gpurt_rta_test *")
     if test.compiled is None:
         raise ValueError(f"{test.name} has no compiled formula")
-    found.formula, found.poll = FORMULAS[test.compiled], test.poll
-    found.busy, found.any_order = _busy(test.waiting), test.any_order
+    found.formula, found.busy, found.any_order = FORMULAS[test.compiled], _busy(test.waiting), test.any_order
     return found
 
 
@@ -102,11 +101,6 @@ def _unknown(test: rta.Test, taskset: Taskset) -> bool:
     return (
         test.analysis is not None or bool(woken) or bool(taskset.pending) or bool(taskset.threads and not test.threads)
     )
-
-
-def serves(test: rta.Test) -> bool:
-    """Whether compiled verdicts know threads that serve several tasks."""
-    return test.threads and test.compiled is not None and not test.assigns
 
 
 def check_size(test: rta.Test, taskset: Taskset) -> None:

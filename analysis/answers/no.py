@@ -164,13 +164,10 @@ class Less:
 def least(test: Test, taskset: Taskset) -> Less | None:
     """The smallest change of a single time with which the test passes, in percent of that time.
 
-    None if no single one suffices, or if that is not to be had with a few compiled verdicts.
+    None if no single one suffices, or if that is not to be had with a few quick verdicts.
     """
     times = own_times(taskset)
-    served = taskset.threads and not compiled.serves(test)
-    readable = bool(served or taskset.pending or taskset.platform.cpu_latency or taskset.resources or taskset.triggers)
-    readable = readable or bool(taskset.forks)
-    if len(times) > MOST_TIMES or readable or test.compiled is None:
+    if len(times) > MOST_TIMES or test.rules.units:
         return None
     found: Less | None = None
     for name, what, now in times:

@@ -70,11 +70,11 @@ BOOSTED = (
 ROUND_ROBIN = (
     Test(
         "tsg-rr-suspend", "default driver, self-suspension", "ECRTS'24 lemmas 1-3, 6, 7", "timesliced", SUSPEND,
-        tsg_rr.suspend, compiled="tsg-rr-suspend", sound=True,
+        tsg_rr.suspend, sound=True,
     ),
     Test(
         "tsg-rr-busy", "default driver, busy waiting", "ECRTS'24 lemmas 1-5", "timesliced", BUSY,
-        tsg_rr.busy, compiled="tsg-rr-busy", sound=True,
+        tsg_rr.busy, sound=True,
     ),
 )  # fmt: skip
 
@@ -133,7 +133,7 @@ LOCKS = (
 KERNEL_THREAD = (
     Test(
         "thesis-kthread-busy", "kernel thread that looks every ms, busy waiting", "thesis lemmas 12, 13", "job", BUSY,
-        kernel_thread.busy, compiled="thesis-kthread-busy", poll=kernel_thread.POLL, assignable=True, sound=True,
+        kernel_thread.busy, poll=kernel_thread.POLL, assignable=True, sound=True,
     ),
 )  # fmt: skip
 

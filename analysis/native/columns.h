@@ -23,8 +23,7 @@ struct gpurt_columns {
 	int64_t *longest;		/* max of G^m + G^e over segments, */
 	int64_t *longest_misc;		/* of G^m */
 	int64_t *last, *last_misc;	/* G and G^m of the GPU segment that a job ends with; 0 if with a CPU segment */
-	int64_t *slices;		/* sum of ceil(G^e / L) over segments */
-	int64_t alpha, theta, slice;
+	int64_t alpha, theta;
 	int64_t longest_switch;		/* theta, or epsilon where theta is unknown */
 	/*
 	 * Task i executes cpu, misc and pure of piece[i], then those of the next piece, up to the piece before

@@ -29,7 +29,6 @@ struct gpurt_rta_test {
 	u32 formula;
 	u32 busy;			/* enum gpurt_rta_busy */
 	u32 any_order;			/* GPU priorities may contradict CPU priorities */
-	int64_t poll;			/* of policy `job`, ns */
 };
 
 /* The answers of functions; errors are negative. */

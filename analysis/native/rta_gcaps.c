@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* GCAPS and the default driver: analysis/rta/gcaps.py and tsg_rr.py, term by term. */
+/* GCAPS: analysis/rta/gcaps.py, term by term. */
 #include "rta_internal.h"
 
 static int64_t own(const struct rta *s, const struct rta_task *t)
@@ -106,39 +106,4 @@ int64_t rta_gcaps_busy(struct rta *s, const struct rta_task *t)
 	if (level != UINT32_MAX)
 		ownership(s, t->cpu, level);
 	return own(s, t);
-}
-
-/* Own demand and interleaving, with the switch back to the task after each round. */
-static int64_t interleaved(const struct rta *s, const struct rta_task *t)
-{
-	int64_t others = (int64_t)s->gpu_users - (t->eta > 0);
-
-	return t->cpu_time + t->misc + t->pure + s->columns->slices[t->index] * (others * (s->slice + s->theta) + s->theta);
-}
-
-int64_t rta_tsg_rr_suspend(struct rta *s, const struct rta_task *t)
-{
-	const struct rta_task *h;
-
-	rta_for_each_hpp(s, t, h) {
-		int64_t amount = h->cpu_time + h->misc;
-
-		rta_push(s, amount, h, h->eta ? rta_jitter(h, amount) : 0);
-	}
-	return interleaved(s, t);
-}
-
-int64_t rta_tsg_rr_busy(struct rta *s, const struct rta_task *t)
-{
-	int64_t others = s->gpu_users;
-	const struct rta_task *h;
-
-	rta_for_each_hpp(s, t, h)
-		others -= h->eta > 0;
-	rta_for_each_hpp(s, t, h) {
-		int64_t rounds = s->columns->slices[h->index] * (others + 1) * (s->slice + s->theta);
-
-		rta_push(s, h->cpu_time + h->misc + rounds, h, 0);
-	}
-	return interleaved(s, t);
 }

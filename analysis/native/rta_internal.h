@@ -18,7 +18,7 @@ struct rta_task {
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
 	u32 cpu, priority, gpu_priority, eta;
 	u32 busy;		/* it waits busily, where each task has its own mode */
-	u32 index;		/* in the columns, which have what formulas seldom look at: single segments, and slices */
+	u32 index;		/* in the columns, which have what formulas seldom look at: single segments */
 	u32 short_sleep;	/* its sleep counts as such, not as jitter, for the task that is looked at (analysis/rta/short.py) */
 	u32 user;		/* its place in `users`, if it is real-time and uses the GPU */
 	u32 thread, rank, order;	/* as in the columns */
@@ -50,9 +50,9 @@ struct rta {
 	struct rta_task *tasks;
 	struct rta_cpu *cpu;
 	u32 *order;			/* real-time entries, most urgent first, ties by index */
-	u32 *users;			/* entries that use the GPU: real-time ones by CPU, then best-effort ones */
-	u32 user_count, gpu_users;	/* gpu_users: with best-effort tasks */
-	int64_t alpha, theta, epsilon, slice, poll;
+	u32 *users;			/* real-time entries that use the GPU, by CPU */
+	u32 user_count;
+	int64_t alpha, theta, epsilon;
 	int64_t longest_switch;		/* as in the columns */
 	bool assume;			/* every jitter uses D_h instead of R_h */
 	bool ties;			/* real-time tasks have equal priorities */
@@ -79,13 +79,6 @@ struct rta {
 /* Pushes the recurring demands of a task as rows; returns the constant ones. */
 typedef int64_t rta_demands(struct rta *s, const struct rta_task *t);
 
-/* A formula's charges: which sums it can make. */
-enum rta_charges {
-	RTA_DEMAND,		/* the demands and updates of tasks, by their responses */
-	RTA_ROUNDS,		/* the same, and rounds of time slices */
-	RTA_WINDOWS,		/* the same, once for each segment of the task */
-};
-
 /* Functions of a formula that looks at single segments. */
 struct rta_segmented {
 	/* Changes the rows of a job, pushed just before, into those of a job up to its last GPU segment's end. */
@@ -98,7 +91,7 @@ struct rta_formula {
 	const char *name;
 	rta_demands *demands;
 	const struct rta_segmented *segmented;	/* NULL: bounds do not look at single segments */
-	enum rta_charges charges;
+	bool windows;	/* it charges what tasks demand once for each segment of the task, not once */
 };
 
 /* A test whose facts have been checked. */
@@ -106,14 +99,13 @@ struct rta_test {
 	const struct rta_formula *formula;
 	enum gpurt_rta_busy busy;
 	bool any_order;
-	int64_t poll;
 };
 
-/* False if there is no such formula or the poll is negative. */
+/* False if there is no such formula. */
 bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
 
-rta_demands rta_gcaps_suspend, rta_gcaps_busy, rta_tsg_rr_suspend, rta_tsg_rr_busy, rta_boosted_suspend, rta_boosted_busy,
-	    rta_boosted_fence, rta_boosted_mixed, rta_kthread_busy;
+rta_demands rta_gcaps_suspend, rta_gcaps_busy, rta_boosted_suspend, rta_boosted_busy, rta_boosted_fence,
+	    rta_boosted_mixed;
 extern const struct rta_segmented rta_boosted_suspend_segments, rta_boosted_busy_segments, rta_boosted_fence_segments,
 	rta_boosted_mixed_segments;
 

@@ -147,35 +147,18 @@ static void find_users(struct rta *s)
 		}
 		s->cpu[c].end_user = s->user_count;
 	}
-	s->gpu_users = s->user_count;
-	for (i = s->real_time; i < s->count; i++)
-		if (s->tasks[i].eta)
-			s->users[s->gpu_users++] = i;
 }
 
 /*
  * An upper bound of what any formula charges for one job.  If small() accepts the sum of this over all
- * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period,
- * and the poll.  A job is charged its own demand, and under RTA_ROUNDS also its slices times a round of all users.  For
- * each of its segments, or of the segments of the task that waits, it is charged overheads.  Under RTA_WINDOWS each such
- * segment is charged all of that once.  Rounding of doubles is far below the margin of LARGEST to 2^63.
+ * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period.
+ * A job is charged its own demand.  For each of its segments, or of the segments of the task that waits, it is charged
+ * overheads.  A formula with windows charges each such segment all of that once.  Rounding of doubles is far below the
+ * margin of LARGEST to 2^63.
  */
-static double charged(const struct rta_test *test, double demand, double rounds, double segments, double overhead)
+static double charged(const struct rta_test *test, double demand, double segments, double overhead)
 {
-	enum rta_charges charges = test->formula->charges;
-
-	return (charges == RTA_WINDOWS ? segments + 2 : 1) *
-	       (6 * demand + (charges == RTA_ROUNDS ? rounds : 0) + (segments + 2) * overhead);
-}
-
-static double overhead(const struct gpurt_columns *b, const struct rta_test *test)
-{
-	return 6 * ((double)b->alpha + 2 * (double)b->theta + (double)test->poll);
-}
-
-static double round_of(const struct gpurt_columns *b, double users)
-{
-	return (users + 1) * ((double)b->slice + (double)b->theta);
+	return (test->formula->windows ? segments + 2 : 1) * (6 * demand + (segments + 2) * overhead);
 }
 
 /* Whether a period or a deadline is a number that the formulas take. */
@@ -189,7 +172,7 @@ static bool in_range(int64_t time, int64_t least)
  */
 static bool small(const struct rta *s, const struct gpurt_columns *b, const struct rta_test *test)
 {
-	double longest = 1, most = 0, sum = 0, eta = 0;
+	double longest = 1, most = 0, sum = 0, eta = 0, overhead = 6 * ((double)b->alpha + 2 * (double)b->theta);
 	u32 i;
 
 	for (i = 0; i < s->count; i++) {
@@ -205,11 +188,10 @@ static bool small(const struct rta *s, const struct gpurt_columns *b, const stru
 	for (i = 0; i < s->count; i++) {
 		const struct rta_task *t = &s->tasks[i];
 		double demand = (double)t->cpu_time + (double)t->misc + (double)t->pure;
-		double jobs = (2 * longest + (double)test->poll) / (double)t->period + 2;
-		double rounds = (double)b->slices[t->index] * round_of(b, s->gpu_users);
+		double jobs = 2 * longest / (double)t->period + 2;
 
 		most = jobs > most ? jobs : most;
-		sum += jobs * charged(test, demand, rounds, t->eta + eta, overhead(b, test));
+		sum += jobs * charged(test, demand, t->eta + eta, overhead);
 	}
 	return most < COUNTED && sum < (double)LARGEST;
 }
@@ -242,8 +224,6 @@ int rta_load(const struct gpurt_columns *b, const struct gpurt_rta_test *facts, 
 	s->theta = b->theta;
 	s->epsilon = b->alpha + b->theta;
 	s->longest_switch = b->longest_switch;
-	s->slice = b->slice;
-	s->poll = test->poll;
 	place(s, b, ranked);
 	find_users(s);
 	rta_forget_windows(s);

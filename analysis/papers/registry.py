@@ -104,7 +104,7 @@ THESIS = (
     Test(
         "thesis-kthread-notify-busy", "kernel thread that is notified, busy waiting", "thesis lemmas 12, 13",
         "job", BUSY,
-        thesis.notified, compiled="thesis-kthread-busy", assignable=True, sound=True,
+        thesis.notified, assignable=True, sound=True,
     ),
     Test(
         "thesis-ioctl-suspend", "ioctl approach, self-suspension", "thesis lemmas 14, 15, as in gcaps-suspend",

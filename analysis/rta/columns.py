@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from analysis.model import CpuSegment, GpuSegment, Platform, Task, Taskset
 from analysis.model.callbacks import Callback, Order
-from analysis.model.driver import longest_slice, settled
-from analysis.model.fold import parts_apart
 from analysis.rta.boosted import gaps, last_segment
 from analysis.rta.regions import whole_segments
 from gpurt._gpurt import ffi, lib
@@ -31,7 +29,7 @@ NUMBERS = ("cpu", "priority", "gpu_priority", "eta", "busy", "ends", "gaps")
 #: Columns of tasks whose thread serves several tasks; all zeros elsewhere.
 SERVED = ("thread", "rank", "order")
 TIMES = (
-    "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "last", "last_misc", "slices",
+    "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "last", "last_misc",
 )  # fmt: skip
 
 
@@ -70,7 +68,6 @@ class Columns:
             setattr(struct, name, pointer("int64_t", times))
         costs = self.platform
         struct.alpha, struct.theta, struct.longest_switch = costs.alpha, costs.theta, costs.longest_switch
-        struct.slice = longest_slice(costs.time_slice, costs.stretch)
         struct.piece = pointer("u32", self.first)
         for name, times in zip(("cpu", "misc", "pure"), self.pieces, strict=True):
             setattr(struct, f"piece_{name}", pointer("int64_t", times))
@@ -92,15 +89,13 @@ def columns_of(taskset: Taskset) -> Columns:
     }
     if found := next((what for what, there in unknown.items() if there), None):
         raise ValueError(f"the compiled tests know no {found}")
-    length = settled(taskset.platform.time_slice)
-    slices = [_slices(task, length) if length else 0 for task in parts_apart(taskset)]
     taskset = whole_segments(taskset)
     rows = [_row(task) for task in taskset]
     pieces = [piece for row in rows for piece in row.pieces]
     return Columns(
         taskset.platform,
         {name: u32(row.numbers[at] for row in rows) for at, name in enumerate(NUMBERS)} | _serving(taskset),
-        {name: i64(slices if name == "slices" else (row.times[at] for row in rows)) for at, name in enumerate(TIMES)},
+        {name: i64(row.times[at] for row in rows) for at, name in enumerate(TIMES)},
         u32(accumulate((len(row.pieces) for row in rows), initial=0)),
         [i64(piece[column] for piece in pieces) for column in range(3)],
     )
@@ -168,7 +163,7 @@ def _cut(task: Task) -> Sequence[tuple[int, int, int]]:
 
 
 def _times(task: Task) -> tuple[int, ...]:
-    """The times of a task up to the number of its slices."""
+    """The times of a task."""
     segments = task.gpu_segments
     return (
         task.period, task.deadline, task.cpu_time, task.misc_time, task.pure_time,
@@ -176,10 +171,6 @@ def _times(task: Task) -> tuple[int, ...]:
         max((s.misc.worst for s in segments), default=0),
         *_last(task),
     )  # fmt: skip
-
-
-def _slices(task: Task, length: int) -> int:
-    return sum(-(-s.pure.worst // length) for s in task.gpu_segments)
 
 
 def _last(task: Task) -> tuple[int, int]:

@@ -23,8 +23,7 @@ from analysis.papers.experiments.plan import Settings
 
 TESTS = (
     "gcaps-suspend", "gcaps-busy", "gcaps-suspend+gpu-priority", "gcaps-busy+gpu-priority", "boosted-suspend",
-    "boosted-busy", "boosted-mixed", "boosted-suspend+gpu-priority", "boosted-busy+gpu-priority", "tsg-rr-suspend",
-    "tsg-rr-busy",
+    "boosted-busy", "boosted-mixed", "boosted-suspend+gpu-priority", "boosted-busy+gpu-priority",
 )  # fmt: skip
 
 

@@ -44,8 +44,8 @@ def test_c_has_every_formula_that_a_row_names_and_no_other() -> None:
 
 
 def test_rows_of_one_compiled_formula_have_one_readable_formula() -> None:
-    """Both rows then have equal bounds.  Those of the kernel thread differ in the poll only."""
-    rows = [row for row in registry.ALL_ROWS if row.compiled and row.policy != "job"]
+    """Both rows then have equal bounds."""
+    rows = [row for row in registry.ALL_ROWS if row.compiled]
     for one in rows:
         assert {other.demands for other in rows if other.compiled == one.compiled} == {one.demands}
 
