@@ -20,7 +20,7 @@ from analysis.taskset.assumed import assumption_lines
 from gpurt.errors import FileError, TasksetError, UsageError
 from gpurt.text import filename, visible
 from gpurt.types import Document
-from pycontrol.commands.options import JSON, Given, TaskName, TestName, command, time_of
+from pycontrol.commands.options import JSON, TIME, Given, TaskName, TestName, command
 from pycontrol.observe.fit.objection import Objection, against
 from pycontrol.observe.fit.objection import data as data_of
 from pycontrol.output import chains, render
@@ -52,7 +52,7 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @click.option("--all", "every", is_flag=True, help="One line for each sound test of any policy and waiting mode.")
 @click.option("--explain", type=TaskName(), metavar="TASK",
               help="Show the parts of a task's bound, and the lemma of each part.")  # fmt: skip
-@click.option("--region", type=Given(), metavar="TIME",
+@click.option("--region", type=TIME, metavar="TIME",
               help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for, "
               "not the file's region.")  # fmt: skip
 @click.option(
@@ -67,7 +67,7 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @click.pass_obj
 def analyze_command(
     device: str | None, files: tuple[Path, ...], names: tuple[str, ...], every: bool, explain: str | None,
-    region: str | None, measured: bool, margin: str | None, as_json: bool,
+    region: int | None, measured: bool, margin: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Bound every task's worst-case response time, and say whether every deadline holds.
 
@@ -95,7 +95,7 @@ class _Asked(NamedTuple):
     names: tuple[str, ...]
     every: bool
     explain: str | None
-    region: str | None
+    region: int | None
     measured: bool
     margin: str | None
     as_json: bool
@@ -133,7 +133,9 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
 
         loaded, objections, remarks = updates.with_measured(loaded, device, margin)
         notes += remarks
-    system = _with_region(loaded.taskset, region)
+    system = loaded.taskset
+    if region is not None:
+        system = replace(system, platform=replace(system.platform, region=region))
     if every:
         chosen = [test for test in distinct(chosen) if test.divides(system) and test.fits_turns(system)]
         known = [test for test in chosen if not lacks_theta(test, system)]
@@ -203,10 +205,3 @@ def _overview(results: Results, system: Taskset) -> str:
             said = "no" if beyond(test, system, result) else "yes"  # a note says why
             rows.append((test.name, test.policy, said, room(least), tightest))
     return render.table(("test", "policy", "proved", "least slack ms", "tightest task"), rows)
-
-
-def _with_region(loaded: Taskset, region: str | None) -> Taskset:
-    """The taskset with the region that is given, not the file's."""
-    if not region:
-        return loaded
-    return replace(loaded, platform=replace(loaded.platform, region=time_of(region, "--region")))

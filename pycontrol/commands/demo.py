@@ -9,7 +9,7 @@ import click
 
 from gpurt.errors import RuntimeFailure
 from pycontrol.act.demo import study
-from pycontrol.commands.options import JSON, Given, GivenPath, PolicyName, Time, command
+from pycontrol.commands.options import JSON, TIME, Given, GivenPath, PolicyName, command
 from pycontrol.ending import raised_signals
 from pycontrol.output import render
 
@@ -25,7 +25,7 @@ Examples:
 Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage;
 3 a file cannot be written; 4 no host at --device; 6 something failed, or a bound was exceeded in virtual time."""
 )
-@click.option("--duration", metavar="TIME", type=Time(), default="12s", show_default=True,
+@click.option("--duration", metavar="TIME", type=TIME, default="12s", show_default=True,
               help="Length of the run under each policy.")  # fmt: skip
 @click.option("--policy", "policies", multiple=True, type=PolicyName(), metavar="NAME",
               help="Run only this policy; may be repeated.")  # fmt: skip

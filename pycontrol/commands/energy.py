@@ -15,7 +15,7 @@ from analysis.energy.trace import trace_of
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from pycontrol.commands.energy_options import IGNORE_CPU, POLICY, setups
-from pycontrol.commands.options import FILE, JSON, Output, Time, command, files_apart
+from pycontrol.commands.options import FILE, JSON, TIME, Output, command, files_apart
 from pycontrol.output import energy as data
 from pycontrol.output import render
 from pycontrol.output.render import ms
@@ -38,7 +38,7 @@ written; 6 a job exceeded a bound, which is a bug."""
 )
 @FILE
 @POLICY
-@click.option("--horizon", metavar="TIME", type=Time(), default="15s", show_default=True, help="How long a run is.")
+@click.option("--horizon", metavar="TIME", type=TIME, default="15s", show_default=True, help="How long a run is.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 10**7), help="Number of runs.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63), help="Of the first run.")
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)

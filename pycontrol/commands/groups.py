@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from gpurt.errors import RefusedError, UsageError
-from pycontrol.commands.options import JSON, GroupName, clients, command
+from pycontrol.commands.options import GROUP, JSON, clients, command
 from pycontrol.link.control import connect
 from pycontrol.link.membership import group_of
 from pycontrol.link.rules import possible
@@ -30,7 +30,7 @@ join that are clients now.  Later ones join by themselves: GPURT_GROUP.
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such client, processes of several users, or one cannot
 join: those before it on the line have joined."""
 )
-@click.argument("name", type=GroupName(), metavar="NAME")
+@click.argument("name", type=GROUP, metavar="NAME")
 @clients(required=False)
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="The clients of a cgroup v2 path and below.")
 @JSON

@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from analysis.rta import Test
     from pycontrol.link.control import Control
 
-    Whole = click.ParamType[int]
-    Wholes = click.ParamType[tuple[int, ...]]
     Other = click.ParamType[Any]
 else:
-    Whole = Wholes = Other = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
+    Other = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
 #: Keys of a context's ``meta``: whether the user asked for JSON, and what says that a command was ended.
 ASKED_FOR_JSON, CUT_OFF = "gpurt.json", "gpurt.cut-off"
 
@@ -134,7 +132,7 @@ class Pid(click.IntRange):
 COMM = 15
 
 
-class Clients(Wholes):
+class Clients(Other):
     """Clients of the host: a process id, which may be none, or the name of processes that are some."""
 
     name = "process id or name"
@@ -180,6 +178,30 @@ def clients(*, required: bool) -> Callable[[Callable[..., int]], Callable[..., i
 PIDS = click.argument("pids", nargs=-1, required=True, type=Pid(1), metavar="PID...")
 
 
+class Parsed(Other):
+    """A value that a function reads from a text.  It raises ValueError, which says what is wrong with the text."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name, self.read = name, read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        try:
+            return self.read(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _group_name(text: str) -> str:
+    if not re.fullmatch("[ -~]{1,31}", text):
+        raise ValueError(f"{text[:40]!r} is not 1 to 31 printable ASCII characters")
+    return text
+
+
+#: A time with a unit, as nanoseconds; and the name of a group of processes.
+TIME, GROUP = Parsed("time", parse_time), Parsed("group", _group_name)
+
+
 class Given(click.types.StringParamType):
     """A text that is not empty.  An option whose variable is unset in a script is not the option left out."""
 
@@ -188,18 +210,6 @@ class Given(click.types.StringParamType):
         if value == "":
             self.fail("is empty; leave the option out if that is meant", param, ctx)
         return super().convert(value, param, ctx)
-
-
-class GroupName(Given):
-    """The name of a group of processes."""
-
-    name = "group"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The name."""
-        if not re.fullmatch("[ -~]{1,31}", value):
-            self.fail(f"{value[:40]!r} is not 1 to 31 printable ASCII characters", param, ctx)
-        return value
 
 
 class Host(Given):
@@ -287,19 +297,6 @@ class GivenPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Time(Whole):
-    """A time with a unit, as nanoseconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Reads it."""
-        try:
-            return value if isinstance(value, int) else parse_time(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 class KeyValues(Other):
     """KEY=VALUE,...: keys of ``kinds``, and a value of its type for each."""
 
@@ -368,14 +365,6 @@ def _place(path: Path) -> tuple[int, int] | str | None:
             return os.path.realpath(path)
         return None
     return (seen.st_dev, seen.st_ino) if stat.S_ISREG(seen.st_mode) else None
-
-
-def time_of(text: str, option: str) -> int:
-    """A time with a unit as ns.  Raises UsageError, which names the option."""
-    try:
-        return parse_time(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
 
 
 FOLDER = click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False), default=Path("results"),

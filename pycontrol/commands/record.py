@@ -12,7 +12,7 @@ from analysis.traces.partial import Partial
 from analysis.traces.trace import Kind
 from gpurt.errors import DeviceError, FileError
 from gpurt.files import check_writable
-from pycontrol.commands.options import JSON, Output, Time, command
+from pycontrol.commands.options import JSON, TIME, Output, command
 from pycontrol.link.events import streamed
 from pycontrol.observe.trace.record import record as recorded
 from pycontrol.output import render
@@ -30,7 +30,7 @@ ui.perfetto.dev draws the file.  Exit codes: 0 done, also after Ctrl-C, SIGTERM 
 3 cannot be written; 4 no host, or it has gone: what was recorded until then is written."""
 )
 @click.option("-o", "--output", required=True, type=Output(), help="File to write the trace to.")
-@click.option("--duration", metavar="TIME", type=Time(), help="Length of the recording; until Ctrl-C unless given.")
+@click.option("--duration", metavar="TIME", type=TIME, help="Length of the recording; until Ctrl-C unless given.")
 @JSON
 @click.pass_obj
 def record_command(device: str | None, output: Path, duration: int | None, as_json: bool) -> int:

@@ -13,7 +13,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
-from pycontrol.commands.options import GPU, JSON, PolicyName, clients, command, time_of
+from pycontrol.commands.options import GPU, JSON, TIME, PolicyName, clients, command
 from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect, told_fields
 from pycontrol.link.rules import all_raisable, is_cgroup, possible
 from pycontrol.machine import procs
@@ -98,23 +98,24 @@ right to be raised, which boosted needs."""
 )
 @click.argument("name", type=PolicyName(), metavar="POLICY")
 @click.option("--notice", type=click.Choice(["poll", "notify"]), help="How policy job notices changes.")
-@click.option("--poll-period", "period", metavar="TIME", help="Polling period of policy job.")
+@click.option("--poll-period", "period", type=TIME, metavar="TIME", help="Polling period of policy job.")
 @GPU
 @JSON
 @click.pass_obj
 def policy_command(
-    device: str | None, name: str, notice: str | None, period: str | None, gpu: int | None, as_json: bool
+    device: str | None, name: str, notice: str | None, period: int | None, gpu: int | None, as_json: bool
 ) -> int:
     """Change the scheduling policy."""
-    if (notice or period) and not ((known := POLICIES.get(name)) and known.jobs):
+    if (notice or period is not None) and not ((known := POLICIES.get(name)) and known.jobs):
         call = "gpurt set policy job --notice poll --poll-period 1ms"
         raise UsageError(f"--notice and --poll-period go with policy job: {call}")
     how = Notice(Notice.parse(notice)) if notice else None
-    poll_ns = _poll(period, how) if period else None
+    if period is not None:
+        _check_poll(period, how)
     with connect(device) as control:
         control.gpus()  # raises DeviceError before anything is changed
         all_raisable(control, gpu, name)
-        remark = control.set_policy(name, gpu, how, poll_ns)
+        remark = control.set_policy(name, gpu, how, period)
         notes = [remark] if remark else []
         found = [one for one in control.status() if gpu is None or one.gpu == gpu]
     if not found:
@@ -125,14 +126,12 @@ def policy_command(
     return 0
 
 
-def _poll(period: str, notice: Notice | None) -> int:
-    """A polling period, ns.  Raises UsageError for one that no host accepts, or if the host is not to poll."""
+def _check_poll(period: int, notice: Notice | None) -> None:
+    """Raises UsageError for a polling period, ns, that no host accepts, or if the host is not to poll."""
     if notice is Notice.NOTIFY:
         raise UsageError("--poll-period goes with --notice poll: a host that is notified does not poll")
-    ns = time_of(period, "--poll-period")
-    if not lib.GPURT_POLL_MIN_NS <= ns <= lib.GPURT_POLL_MAX_NS:
-        raise UsageError(f"--poll-period: {period} is not within 0.1 ms to 10 s")
-    return ns
+    if not lib.GPURT_POLL_MIN_NS <= period <= lib.GPURT_POLL_MAX_NS:
+        raise UsageError(f"--poll-period: {format_time(period)} is not within 0.1 ms to 10 s")
 
 
 @command(
@@ -152,8 +151,9 @@ was changed."""
 )
 @clients(required=False)
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="A cgroup v2 path.")
-@click.option("--time", "limit", metavar="TIME", required=True, help="How long they may own the GPU in each period.")
-@click.option("--period", metavar="TIME", help="The period; at least 1 ms.")
+@click.option("--time", "ns", type=TIME, metavar="TIME", required=True,
+              help="How long they may own the GPU in each period.")  # fmt: skip
+@click.option("--period", "period_ns", type=TIME, metavar="TIME", default=0, help="The period; at least 1 ms.")
 @click.option("--on-overrun", type=click.Choice(["report", "demote"]),
               help="What to do when it is used up: report an event, or make their segments best effort as well until "
               "the period ends.  [default: report]")  # fmt: skip
@@ -161,23 +161,16 @@ was changed."""
 @JSON
 @click.pass_obj
 def budget_command(
-    device: str | None,
-    pids: tuple[int, ...],
-    cgroups: tuple[str, ...],
-    limit: str,
-    period: str | None,
-    on_overrun: str | None,
-    gpu: int | None,
-    as_json: bool,
-) -> int:
+    device: str | None, pids: tuple[int, ...], cgroups: tuple[str, ...], ns: int, period_ns: int,
+    on_overrun: str | None, gpu: int | None, as_json: bool,
+) -> int:  # fmt: skip
     """Limit how long processes may own the GPU in each period."""
     if not pids and not cgroups:
         raise UsageError("name a process or a --cgroup")
-    ns, period_ns = time_of(limit, "--time"), time_of(period, "--period") if period else 0
-    if not ns and (on_overrun or period):
+    if not ns and (on_overrun or period_ns):
         option = "--on-overrun" if on_overrun else "--period"
         raise UsageError(f"{option} goes with a budget; --time 0ns removes the budget")
-    if ns and not period:
+    if ns and not period_ns:
         raise UsageError("--time needs a --period: so much in each period")
     for path in cgroups:
         possible(None, path, adding=bool(ns))

@@ -19,7 +19,7 @@ from gpurt.files import check_writable
 from gpurt.text import filename, visible
 from pycontrol.act.run import crew, preload
 from pycontrol.act.run.of_file import SHARE_PERCENT, Wished, of_file
-from pycontrol.commands.options import JSON, GroupName, Output, PolicyName, Time, command, files_apart
+from pycontrol.commands.options import GROUP, JSON, TIME, Output, PolicyName, command, files_apart
 from pycontrol.output import render
 
 
@@ -42,9 +42,9 @@ With --group also 5: the host has no groups, or no place in this one."""
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
 @click.option("--auto", is_flag=True, help="Run an unmodified program: its GPU work becomes real-time segments.")
 @click.option("--priority", type=click.IntRange(1, 99), help="With --auto, --group: the program's SCHED_FIFO priority.")
-@click.option("--group", type=GroupName(), metavar="NAME",
+@click.option("--group", type=GROUP, metavar="NAME",
               help="Run a program whose processes own the GPU together, as a group.")  # fmt: skip
-@click.option("--duration", metavar="TIME", type=Time(), default="10s", show_default=True, help="Length of the run.")
+@click.option("--duration", metavar="TIME", type=TIME, default="10s", show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice([mode.value for mode in Waiting]),
               help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first; federated: timesliced.")

@@ -22,8 +22,8 @@ from analysis.taskset.file import load
 from gpurt._gpurt import lib
 from gpurt.enums import Begin, Policy
 from gpurt.errors import UsageError
-from gpurt.units import format_time
-from pycontrol.commands.options import GivenPath, Other, Time, Whole, Wholes, command, keyed_option
+from gpurt.units import format_time, thousandths
+from pycontrol.commands.options import TIME, GivenPath, Parsed, command, keyed_option
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
@@ -32,7 +32,7 @@ from pycontrol.host.threads import Band, may_raise
 from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
-from pycontrol.host.whole import LEAST_NS, Layout, alike, of_taskset, read_slow_down
+from pycontrol.host.whole import LEAST_NS, Layout, alike, of_taskset
 from pycontrol.machine import drivers
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.output import render
@@ -49,73 +49,50 @@ STRICT = "strict"
 SLICE_NS = 1024 * 1000
 
 
-class UnitsType(Wholes):
-    """Compute units of partitions: numbers with commas between."""
-
-    name = "units"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Reads them."""
-        if not re.fullmatch(r"[1-9][0-9]{0,6}(,[1-9][0-9]{0,6})*", value):
-            self.fail(f"{value!r} is not a list of numbers of units, as 12,56", param, ctx)
-        units = tuple(int(one) for one in value.split(","))
-        if len(units) > lib.GPURT_MAX_GPUS:
-            self.fail(f"{len(units)} partitions are too many; at most {lib.GPURT_MAX_GPUS}", param, ctx)
-        return units
+def _units(text: str) -> tuple[int, ...]:
+    """Compute units of partitions."""
+    if not re.fullmatch(r"[1-9][0-9]{0,6}(,[1-9][0-9]{0,6})*", text):
+        raise ValueError(f"{text!r} is not a list of numbers of units, as 12,56")
+    units = tuple(map(int, text.split(",")))
+    if len(units) > lib.GPURT_MAX_GPUS:
+        raise ValueError(f"{len(units)} partitions are too many; at most {lib.GPURT_MAX_GPUS}")
+    return units
 
 
-class Factor(Whole):
+def _factor(text: str) -> int:
     """A slow-down, in thousandths."""
-
-    name = "factor"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Reads it."""
-        if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", value):
-            self.fail(f"{value!r} is not a factor, as 1.5", param, ctx)
-        try:
-            return read_slow_down(Fraction(value), "the factor")
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", text):
+        raise ValueError(f"{text!r} is not a factor, as 1.5")
+    return thousandths(Fraction(text))
 
 
 #: Who may use the GPUs beside the host's own user and root, other than a group: permission bits of the socket.
 ALLOWED = {"everybody": 0o666, "nobody": 0o600}
 
 
-class Allowed(Other):
+def _allowed(text: str) -> Access:
     """Who may use the GPUs: a group of users, by name or number, or a word of `ALLOWED`."""
-
-    name = "group"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Access:
-        """Looks a group up."""
-        if isinstance(value, Access):
-            return value
-        if value in ALLOWED:
-            return Access(ALLOWED[value])
-        try:
-            found = grp.getgrgid(int(value)) if value.isdecimal() else grp.getgrnam(value)
-        except (KeyError, OverflowError):
-            self.fail(f"there is no group {value!r}", param, ctx)
-        return Access(group=found.gr_gid)
+    if text in ALLOWED:
+        return Access(ALLOWED[text])
+    try:
+        found = grp.getgrgid(int(text)) if text.isdecimal() else grp.getgrnam(text)
+    except (KeyError, OverflowError):
+        raise ValueError(f"there is no group {text!r}") from None
+    return Access(group=found.gr_gid)
 
 
-class Descriptor(Whole):
-    """A file descriptor that this process was given to write to."""
+def _descriptor(text: str) -> int:
+    """A file descriptor that this process was given to write to.
 
-    name = "descriptor"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Checks the descriptor before the host opens files of its own, which could get the same number."""
-        number = click.INT.convert(value, param, ctx)
-        try:
-            access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
-        except (OSError, ValueError, OverflowError):
-            self.fail(f"descriptor {number} is not open", param, ctx)
-        if access == os.O_RDONLY:
-            self.fail(f"descriptor {number} is not open for writing", param, ctx)
-        return number
+    It is checked before the host opens files of its own, which could get the same number.
+    """
+    try:
+        access = fcntl.fcntl(int(text), fcntl.F_GETFL) & os.O_ACCMODE
+    except (OSError, ValueError, OverflowError):
+        raise ValueError(f"descriptor {text} is not open") from None
+    if access == os.O_RDONLY:
+        raise ValueError(f"descriptor {text} is not open for writing")
+    return int(text)
 
 
 def band_of(normal: int, priority: int) -> Band:
@@ -197,7 +174,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--socket", "path", type=GivenPath(path_type=Path),
                      help="Socket to serve on, in a folder that exists; /run/gpurt/host.sock if writable."),
-        click.option("--allow", "access", type=Allowed(), default=Access(), metavar="GROUP",
+        click.option("--allow", "access", type=Parsed("group", _allowed), default=Access(), metavar="GROUP",
                      help="Who may use the GPUs beside you and root: members of that group, everybody, or nobody; "
                      "your group unless given."),
         click.option("--gpus", type=click.IntRange(1, lib.GPURT_MAX_GPUS),
@@ -212,7 +189,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
-        click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
+        click.option("--ready-fd", type=Parsed("descriptor", _descriptor), metavar="NUMBER",
                      help="Descriptor to write a line to once the host serves."),
     )):  # fmt: skip
         command = option(command)
@@ -220,7 +197,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 #: Values by their keys that both commands have, with their help.
-BOUNDS = {"lock": Time(), "stuck": Time()}
+BOUNDS = {"lock": TIME, "stuck": TIME}
 BOUNDS_HELP = (
     f"lock={format_time(lib.GPURT_LOCK_BOUND_NS)}: how long best effort may hold the GPU under policies lock-*, 0s: "
     f"for ever.  stuck={format_time(lib.GPURT_STUCK_DEFAULT_NS)}: when to report that the GPU idles, its owner sleeps "
@@ -263,8 +240,8 @@ cannot be used.""",
     "time_slice=1024us; copy_engine=true, or false: copies use the execution engine; cross_contention=1, slow-down of "
     "memory intensive work while another partition executes such; and partitions=N,M,...: compute units of partitions, "
     "each a GPU of its own to clients.",
-    alpha=Time(), theta=Time(), time_slice=Time(), copy_engine=click.BOOL, cross_contention=Factor(),
-    partitions=UnitsType(),
+    alpha=TIME, theta=TIME, time_slice=TIME, copy_engine=click.BOOL, cross_contention=Parsed("factor", _factor),
+    partitions=Parsed("units", _units),
 )
 @keyed_option("--bound", "bounds", BOUNDS_HELP, **BOUNDS)
 @keyed_option("--user-limit", "limits", f"{LIMITS_HELP}.", **LIMITS)
@@ -328,7 +305,7 @@ cannot be used.""",
 @keyed_option(
     "--bound", "bounds",
     f"{BOUNDS_HELP}  answer={format_time(lib.GPURT_AGENT_BOUND_NS)}: how long an agent may take to carry out an order.",
-    **BOUNDS, answer=Time(),
+    **BOUNDS, answer=TIME,
 )
 @keyed_option(
     "--user-limit", "limits", f"{LIMITS_HELP}; agents={lib.GPURT_AGENT_LIMIT} on each GPU.",

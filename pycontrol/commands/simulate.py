@@ -19,7 +19,7 @@ from analysis.simulation.simulate import Options, Simulation, SimulationError, S
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
-from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, command, files_apart
+from pycontrol.commands.options import FILE, JSON, TIME, Output, PolicyName, command, files_apart
 from pycontrol.observe import documents
 from pycontrol.observe.judge.chains import simulated_chains
 from pycontrol.observe.judge.check import NOTHING_OBSERVED
@@ -61,7 +61,7 @@ task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
 )
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
-@click.option("--chunk", metavar="TIME", type=Time(),
+@click.option("--chunk", metavar="TIME", type=TIME,
               help='Policy federated: copies are made in such chunks at most, such as "500us", not the file\'s.')
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run as a trace.")

@@ -5,23 +5,12 @@ from __future__ import annotations
 
 import click
 
-from gpurt.errors import UsageError
-from gpurt.units import US
-from pycontrol.commands.options import JSON, PIDS, command, time_of
+from gpurt.units import US, parse_time
+from pycontrol.commands.options import JSON, PIDS, Parsed, command
 from pycontrol.link import tegra
 from pycontrol.link.hints import HintLevel, SchedNode
 from pycontrol.link.tegra import whole_us
 from pycontrol.output import render
-
-
-def _slice_us(text: str | None) -> int | None:
-    if text is None:
-        return None
-    ns = time_of(text, "--slice")
-    try:
-        return whole_us(ns)
-    except ValueError as error:
-        raise UsageError(f"--slice: {text} is {error}") from None
 
 
 @command(
@@ -35,15 +24,15 @@ Exit codes: 0 done; 2 wrong usage; 4 no such node, or another process has it ope
 driver, or a process without time-slice groups."""
 )
 @PIDS
-@click.option("--slice", "slice_", metavar="TIME", help="Time slice of the process's groups, 1ms to 50ms.")
+@click.option("--slice", "slice_us", type=Parsed("time", lambda text: whole_us(parse_time(text))), metavar="TIME",
+              help="Time slice of the process's groups, 1ms to 50ms.")  # fmt: skip
 @click.option("--interleave", type=click.Choice(["low", "medium", "high"]), help="How often they are in the runlist.")
 @JSON
-def slice_command(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_json: bool) -> int:
+def slice_command(pids: tuple[int, ...], slice_us: int | None, interleave: str | None, as_json: bool) -> int:
     """Show or set time slices and interleave levels of any process on a Tegra (tier T0: no isolation).
 
     Works on unmodified drivers and on programs that do not use gpurt, through the driver's scheduling node.
     """
-    slice_us = _slice_us(slice_)
     level = HintLevel[interleave.upper()] if interleave else None
     with SchedNode() as node:
         if slice_us is not None or level is not None:

@@ -14,7 +14,7 @@ from gpurt.files import check_writable, regular, written
 from gpurt.text import visible
 from gpurt.types import Document
 from pycontrol.act.run import preload
-from pycontrol.commands.options import JSON, Output, Time, command
+from pycontrol.commands.options import JSON, TIME, Output, command
 from pycontrol.link.control import connect
 from pycontrol.machine import clocks
 from pycontrol.machine.placement import fifo_permitted
@@ -64,8 +64,8 @@ If a run fails after complete ones, or at such a signal, the entry of those that
 @click.option("--segments", "per_job", type=click.IntRange(1), metavar="N",
               help="GPU segments of each job, for a program that announces no jobs; 1 unless given.")  # fmt: skip
 @click.option("--task", metavar="NAME", help="Of a program that announces jobs of several tasks: which one.")
-@click.option("--duration", type=Time(), metavar="TIME", help="End each run after so long by SIGINT.")
-@click.option("--period", metavar="TIME", type=Time(),
+@click.option("--duration", type=TIME, metavar="TIME", help="End each run after so long by SIGINT.")
+@click.option("--period", metavar="TIME", type=TIME,
               help="Period to write into the entry; from the releases that were seen unless given.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
 @JSON

@@ -16,7 +16,8 @@ from analysis.answers.chosen import covering_test
 from analysis.answers.loading import analysable
 from analysis.rta import Test
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
-from pycontrol.commands.options import JSON, TEST, command, time_of
+from gpurt.units import parse_time
+from pycontrol.commands.options import JSON, TEST, Parsed, command
 from pycontrol.ending import asked
 from pycontrol.link.control import connect
 from pycontrol.machine.programs import command_of
@@ -31,6 +32,9 @@ from pycontrol.observe.watch.mismatch import bounds_by_task, lasting, mismatch
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 from pycontrol.output import render
 
+#: When to end: a time, ns, or the word for the first finding.
+FINDING = "finding"
+UNTIL = Parsed("time", lambda text: text if text == FINDING else parse_time(text))
 #: Findings of one kind about one task, or in the same words about none, are printed no nearer than this, seconds.
 APART_S = 10
 
@@ -53,7 +57,8 @@ With --metrics: 0 ended so; 6 the address is taken, or prometheus-client is miss
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="FILE")
 @TEST
-@click.option("--until", "until", metavar="WHEN", help='End after this time, such as 10s, or at the first "finding".')
+@click.option("--until", type=UNTIL, metavar="WHEN",
+              help='End after this time, such as 10s, or at the first "finding".')  # fmt: skip
 @click.option("--metrics", is_flag=True, help="Serve counters and histograms to Prometheus; FILE may be left out.")
 @click.option(
     "--listen",
@@ -69,7 +74,7 @@ With --metrics: 0 ended so; 6 the address is taken, or prometheus-client is miss
 @JSON
 @click.pass_obj
 def watch_command(
-    device: str | None, file: Path | None, name: str | None, until: str | None, metrics: bool, listen: str,
+    device: str | None, file: Path | None, name: str | None, until: int | str | None, metrics: bool, listen: str,
     names: str, most: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Watch a running system against its analysis, and tell within a period what does not hold.
@@ -105,9 +110,8 @@ def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
         raise UsageError("--test goes with a taskset file")
 
 
-def _watch(device: str | None, file: Path, name: str | None, until: str | None, as_json: bool) -> int:
+def _watch(device: str | None, file: Path, name: str | None, until: int | str | None, as_json: bool) -> int:
     """Watches until it is ended; the exit code."""
-    seconds = None if until in (None, "finding") else time_of(until, "--until")
     loaded = analysable(file, workers=True)
     chosen = covering_test(loaded.taskset, name)
     bounds = bounds_by_task(chosen.test, loaded.taskset)
@@ -120,7 +124,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
         wrong = mismatch(judge, objections, chosen.why if name else "")
         lacking = unbounded_tasks(task_lines(judge, {}), chosen.test) if chosen.test else ""
         remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking]), *fit.lines(objections)]
-        end = None if seconds is None else time.monotonic_ns() + seconds
+        end = time.monotonic_ns() + until if isinstance(until, int) else None
         batches = watcher.findings(stop, end)
         found = next(batches)
         teller.begin(loaded.path, chosen.test, bounds, objections, remarks)
@@ -128,7 +132,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
         try:
             for found in batches:
                 teller.tell(found)
-                if until == "finding" and teller.counts:
+                if until == FINDING and teller.counts:
                     break
         except DeviceError as error:  # what was seen until then is told all the same
             now = time.monotonic_ns()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from gpurt._gpurt import ffi, lib
@@ -74,12 +73,7 @@ def of_taskset(taskset: Taskset, policy: int) -> Layout:
         shapes.append(Shape(alpha * SHARE_PERCENT_OF_GPU // 100, theta, slice_, platform.copy_engine, units))
     policies = tuple(int(Policy.parse(part.policy)) if part.policy else policy for part in parts)
     count = len(parts) if parts[0].own_gpu else 0
-    return Layout(tuple(shapes), policies, count, read_slow_down(platform.cross_contention, "cross_contention"))
-
-
-def read_slow_down(value: Fraction, name: str) -> int:
-    """A slow-down in thousandths.  Raises UsageError."""
     try:
-        return thousandths(value)
+        return Layout(tuple(shapes), policies, count, thousandths(platform.cross_contention))
     except ValueError as error:
-        raise UsageError(f"{name} {error}") from None
+        raise UsageError(f"cross_contention {error}") from None

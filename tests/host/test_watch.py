@@ -504,7 +504,7 @@ def test_a_host_that_goes_is_one_line(tmp_path: Path, file: Path, watch: Callabl
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
-        (["--until", "5"], 2, "--until: "), (["--test", "nope"], 2, "--test: "),
+        (["--until", "5"], 2, "Invalid value for '--until': "), (["--test", "nope"], 2, "--test: "),
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_line(host: Path, file: Path, options: list[str], code: int, text: str) -> None:
