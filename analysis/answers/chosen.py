@@ -18,24 +18,15 @@ from gpurt.errors import UsageError
 
 
 def tests(names: Sequence[str]) -> list[Test]:
-    """The schedulability tests of these names; all sound and attacked ones where there are none.
+    """The schedulability tests of these names.
 
     Raises:
         UsageError: no test has such a name.
     """
     try:
-        return [registry.find_test(name) for name in names] or [
-            test for test in registry.TESTS.values() if test.sound and test.attacked
-        ]
+        return [registry.find_test(name) for name in names]
     except ValueError as error:
         raise UsageError(f"--test: {error}") from None
-
-
-def distinct(those: Sequence[Test]) -> list[Test]:
-    """The tests without those that repeat the formula of an earlier test for the same system."""
-    facts = [(test.demands, test.instead, test.analysis, test.policy, test.waiting, test.forms,
-              test.assigns) for test in those]  # fmt: skip
-    return [test for at, test in enumerate(those) if facts[at] not in facts[:at]]
 
 
 class Chosen(NamedTuple):

@@ -39,12 +39,10 @@ class Answered(NamedTuple):
 
 
 def judge(
-    file: Path, system: Taskset, named: Sequence[Test] = (), shown: Sequence[Test] = (), notes: Sequence[str] = (), *,
-    terms: bool = True,
+    file: Path, system: Taskset, named: Sequence[Test] = (), notes: Sequence[str] = (), *, terms: bool = True,
 ) -> Answered:  # fmt: skip
     """Whether every deadline of the taskset holds: by the tests that are named; by the file's policy if none is.
 
-    ``shown``: tests whose results the document has in the place of those of the test that the answer rests on.
     ``notes``: remarks that the document begins with.  ``terms``: whether the document has the parts of each bound, of
     which there are about as many as pairs of tasks.
     """
@@ -60,10 +58,6 @@ def judge(
         results = [(verdict.test, verdict.result)] if verdict.test and verdict.result else []
     found = beside(system, why, results, bool(named), "analyze")
     bounded = of_chains(system, results)
-    if shown:
-        results = [(test, compiled.run_compiled(test, system)) for test in shown]
-        more = [(test.name, beyond(test, system, result)) for test, result in results]
-        remarks += [f"{name}: {why}" for name, why in more if why]
     assumes = assumed.of_tests(system, [test.waiting for test, _ in results] or [None])
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,

@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import click
 
-from analysis.answers.chosen import distinct, tests
+from analysis.answers.chosen import tests
 from analysis.answers.judged import Results, judge
 from analysis.answers.loading import analysable, modelled
-from analysis.answers.verdict import Answer, beyond, lacks_theta
+from analysis.answers.verdict import Answer
 from analysis.model import Taskset
-from analysis.rta import Bound
 from analysis.taskset.assumed import assumption_lines
 from gpurt.errors import FileError, TasksetError, UsageError
 from gpurt.text import filename, visible
@@ -25,7 +24,6 @@ from pycontrol.observe.fit.objection import Objection, against
 from pycontrol.observe.fit.objection import data as data_of
 from pycontrol.output import chains, render
 from pycontrol.output.bounds import explained, tabulated
-from pycontrol.output.render import room
 
 
 @command(
@@ -33,7 +31,6 @@ from pycontrol.output.render import room
     epilog="""\b
 Examples:
   gpurt analyze examples/case-study.toml
-  gpurt analyze examples/case-study.toml --all
   gpurt analyze examples/case-study.toml --test gcaps-busy --explain dxtc
   gpurt analyze examples/case-study.toml --region 400us
   gpurt analyze robot.toml --measured               with the cost of updates on this machine
@@ -49,7 +46,6 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--test", "names", type=TestName(), multiple=True, metavar="NAME",
               help="Run this test instead of those for the file's policy; repeatable.")  # fmt: skip
-@click.option("--all", "every", is_flag=True, help="One line for each sound test of any policy and waiting mode.")
 @click.option("--explain", type=TaskName(), metavar="TASK",
               help="Show the parts of a task's bound, and the lemma of each part.")  # fmt: skip
 @click.option("--region", type=TIME, metavar="TIME",
@@ -66,20 +62,18 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @JSON
 @click.pass_obj
 def analyze_command(
-    device: str | None, files: tuple[Path, ...], names: tuple[str, ...], every: bool, explain: str | None,
+    device: str | None, files: tuple[Path, ...], names: tuple[str, ...], explain: str | None,
     region: int | None, measured: bool, margin: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Bound every task's worst-case response time, and say whether every deadline holds.
 
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
-    if every and (names or explain):
-        raise UsageError("--all excludes --test and --explain")
     if margin is not None and not measured:
         raise UsageError("--margin goes with --measured")
-    if len(files) > 1 and (every or explain):
-        raise UsageError("--all and --explain go with one file")
-    asked = _Asked(device, names, every, explain, region, measured, margin, as_json)
+    if len(files) > 1 and explain:
+        raise UsageError("--explain goes with one file")
+    asked = _Asked(device, names, explain, region, measured, margin, as_json)
     if len(files) == 1:
         data, text = _answered(files[0], asked)
         render.note(*data["notes"], as_json=as_json)
@@ -93,7 +87,6 @@ class _Asked(NamedTuple):
 
     device: str | None
     names: tuple[str, ...]
-    every: bool
     explain: str | None
     region: int | None
     measured: bool
@@ -121,9 +114,9 @@ def _briefly(file: Path, asked: _Asked) -> int:
 
 def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
     """The document about a file, and the same in words.  Raises GpurtError."""
-    device, names, every, explain, region, measured, margin, as_json = asked
+    device, names, explain, region, measured, margin, as_json = asked
     chosen = tests(names)
-    loaded = modelled(file, workers=True) if measured else analysable(file, chosen if names else (), workers=True)
+    loaded = modelled(file, workers=True) if measured else analysable(file, chosen, workers=True)
     if explain is not None and explain not in {one.name for one in (*loaded.taskset, *loaded.taskset.chains)}:
         raise UsageError(f"--explain: {filename(file)} has no task and no chain {explain!r}")
     notes, objections = list(loaded.notes), list[Objection]()
@@ -136,17 +129,8 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
     system = loaded.taskset
     if region is not None:
         system = replace(system, platform=replace(system.platform, region=region))
-    if every:
-        chosen = [test for test in distinct(chosen) if test.divides(system) and test.fits_turns(system)]
-        known = [test for test in chosen if not lacks_theta(test, system)]
-        if len(known) < len(chosen):
-            notes.append("theta is missing in [platform]: the tests that need it were left out")
-        chosen = known
-    shown = chosen if every else []
     with render.progress(0, "analyzing"):  # also what would help, which takes longer than a no
-        data, results, verdict, found, bounded, assumes = judge(
-            file, system, chosen if names else [], shown, notes, terms=as_json
-        )
+        data, results, verdict, found, bounded, assumes = judge(file, system, chosen, notes, terms=as_json)
     if measured:
         data = _of_this_host(data, objections)
     named_chain = next((one for one in bounded if one.chain.name == explain), None)
@@ -156,8 +140,6 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
         text, why = _shown(results, explain, system), data["why"]
         said = why and any(result.schedulable for _, result in results)  # a failure is in its table
         text += f"\nNOT PROVED: {why}" if said else ""
-    elif every:
-        text = _overview(results, system) + "\n" + _said(verdict)
     else:
         text = _shown(results, explain, system) if results else _said(verdict)
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
@@ -191,17 +173,3 @@ def _said(verdict: Answer) -> str:
     if verdict.schedulable:
         return f"schedulable under policy {verdict.policy}"
     return f"NOT PROVED under policy {verdict.policy}: {verdict.why}"
-
-
-def _overview(results: Results, system: Taskset) -> str:
-    """One line for each test: its verdict, and the task with the least slack, or the cause of there being no bound."""
-    rows = []
-    for test, result in results:
-        bounds = [(verdict.slack, name) for name, verdict in result.verdicts.items() if isinstance(verdict, Bound)]
-        least, tightest = min(bounds, default=(None, "-"))
-        if result.failures:
-            rows.append((test.name, test.policy, "no", "-", result.causes[0].task))
-        else:
-            said = "no" if beyond(test, system, result) else "yes"  # a note says why
-            rows.append((test.name, test.policy, said, room(least), tightest))
-    return render.table(("test", "policy", "proved", "least slack ms", "tightest task"), rows)

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
-from analysis import rta
 from analysis.answers import registry
 from analysis.answers.choose import choices
 from analysis.answers.verdict import answer, covering, stated
@@ -292,8 +291,6 @@ def test_assign_promises_nothing_where_threads_spin_for_longer_than_hosts_let_th
         told = json.loads(out)
         assert (code, told["schedulable"]) == (1, False)
         assert "longer than 20 ms for its turn at the update lock" in told["why"]
-    row = next(line for line in gpurt("analyze", "--all", path)[1].splitlines() if "boosted-busy " in line)
-    assert " yes " not in row
 
 
 def test_assign_names_the_policy_that_the_user_chose(gpurt: Gpurt, write: Write) -> None:
@@ -475,36 +472,16 @@ segments = [{ misc = "5ms", gpu = "10ms" }]
 
 
 def test_ways_that_need_an_unstated_context_switch_are_left_out(gpurt: Gpurt, write: Write) -> None:
-    for arguments in (["plan modes"], ["analyze", "--all"]):
-        for theta, left_out in (("", True), ('theta = "0ns"', False)):
-            path = write(SPINNER.replace("[platform]", f"[platform]\n{theta}"))
-            _, out, err = gpurt(*arguments, path)
-            assert ("theta is missing" in err) is left_out
-            assert "boosted-suspend" in out
-            assert "boosted-busy" in out
-            for name in ("tsg-rr-suspend", "lock-fifo-suspend"):
-                assert (name in out) is not left_out
+    for theta, left_out in (("", True), ('theta = "0ns"', False)):
+        path = write(SPINNER.replace("[platform]", f"[platform]\n{theta}"))
+        _, out, err = gpurt("plan modes", path)
+        assert ("theta is missing" in err) is left_out
+        assert "boosted-suspend" in out
+        assert "boosted-busy" in out
+        for name in ("tsg-rr-suspend", "lock-fifo-suspend"):
+            assert (name in out) is not left_out
     code, out, _ = gpurt("analyze", "--test", "tsg-rr-suspend", write(SPINNER))
     assert (code, "NOT PROVED: tsg-rr-suspend needs theta" in out) == (1, True)
-
-
-def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
-    code, out, _ = gpurt("analyze", CASE_STUDY, "--all")
-    lines = out.splitlines()
-    tests = registry.TESTS.values()
-    sound = [test.name for test in tests if test.sound and not test.partitions]
-    assert code == 0
-    assert [line.split()[0] for line in lines[2:-2]] == sound
-    for line in lines[2:-2]:
-        name, policy, verdict, slack, tightest = line.split()
-        result = registry.TESTS[name].run(load(CASE_STUDY).taskset)
-        slacks = {task: bound.slack for task, bound in result.verdicts.items() if isinstance(bound, rta.Bound)}
-        assert (policy, verdict) == (registry.TESTS[name].policy, "yes" if result.schedulable else "no")
-        wanted = min(slacks, key=lambda task: slacks[task]) if result.schedulable else result.causes[0].task
-        assert (slack, tightest) == (f"{slacks[wanted] / 1e6:.3f}" if result.schedulable else "-", wanted)
-    assert lines[-2] == "schedulable under policy segment"
-    assert lines[-1].startswith("assumed of what the file does not say, as docs/taskset.md has it: process, thread, ")
-    assert gpurt("analyze", CASE_STUDY, "--all", "--test", "gcaps-busy")[0] == 2
 
 
 def test_a_wrong_policy_is_a_mistake_in_the_file(gpurt: Gpurt, write: Write) -> None:

@@ -32,7 +32,7 @@ from pycontrol.observe.watch import serving
 FILES = 600 if os.environ.get("GPURT_LONG") else 8
 #: Options of each command that takes a taskset file; {out} is a file to write, {trace} a trace of the tasks.
 CALLS: dict[str, list[list[str]]] = {
-    "analyze": [[], ["--all"], ["--explain", "t0"], ["--measured", "--margin", "10%"]], "report": [
+    "analyze": [[], ["--explain", "t0"], ["--measured", "--margin", "10%"]], "report": [
         ["--elsewhere", "-o", "{out}"], ["--trace", "{trace}", "-o", "{out}"]],
     "margins": [[]], "plan modes": [[], ["--host", "agents"]], "plan priorities": [[]],
     "attack": [["--states", "20000"]], "experiment bounds": [["--test", "gcaps-suspend-printed"]],
