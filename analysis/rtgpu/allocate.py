@@ -209,28 +209,6 @@ def _share(result: Result, name: str) -> Fraction:
     return Fraction(verdict.slack, verdict.deadline) if isinstance(verdict, Bound) else Fraction(-1)
 
 
-def frontier(
-    system: System, units: Units, found: Allocation | None = None
-) -> dict[str, list[tuple[int, int | None]]]:
-    """For each task with a kernel its bound, ns, by its units, the others having what ``find_allocation`` gives.
-
-    None where some task has no bound.  ``found``: as ``most_slack`` has it.  Raises ValueError if there is no
-    allocation.
-    """
-    found = found or find_allocation(system, units)
-    if found is None:
-        raise ValueError("no allocation lets every task meet its deadline")
-    table: dict[str, list[tuple[int, int | None]]] = {}
-    for index, (task, user) in enumerate(zip(system.tasks, system.users, strict=True)):
-        spare = units.total - sum(found) + found[index]
-        rows = table[task.name] = []
-        for option in units.choices(spare) if user else ():
-            given = [*found[:index], option, *found[index + 1 :]]
-            result = on_units(system, named_allocation(system, given))
-            rows.append((option, result.wcrt(task.name) if result.schedulable else None))
-    return {name: rows for name, rows in table.items() if rows}
-
-
 def allocation_passes(system: System, given: Sequence[int]) -> bool:
     """Whether every task has a bound on this allocation."""
     return on_units(system, named_allocation(system, given)).schedulable

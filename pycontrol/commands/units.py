@@ -22,7 +22,7 @@ from pycontrol.output.render import bound, ms, room
     computes=True,
     epilog="""\b
 Examples:
-  gpurt plan units examples/federated.toml --frontier
+  gpurt plan units examples/federated.toml
   gpurt plan units set.toml --objective slack -o planned.toml
 
 \b
@@ -33,14 +33,13 @@ Exit codes: 0 every task with units holds its deadline; 1 one does not; 2 wrong 
               help=f"The test.  [default: {TEST}; {BUSY_TEST} if tasks wait busily]")  # fmt: skip
 @click.option("--objective", type=click.Choice(OBJECTIVES), default=OBJECTIVES[0], show_default=True,
               help="Few units, or much slack, relative to deadlines.")  # fmt: skip
-@click.option("--frontier", is_flag=True, help="Show each task's bound by its units.")
 @UNITS
 @SIZES
 @OUT
 @JSON
 def units_command(
-    file: Path, name: str | None, objective: str, frontier: bool, units: int | None, sizes: str | None,
-    output: Path | None, as_json: bool,
+    file: Path, name: str | None, objective: str, units: int | None, sizes: str | None, output: Path | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Give each task with kernels units of its own, and all of them one bus for copies (docs/rtgpu.md)."""
     loaded, text = analysable_text(file, [UNITS_TESTS[TEST]])
@@ -48,7 +47,7 @@ def units_command(
     given = units_of(loaded, units, None if sizes is None else sizes_of(sizes, there))
     if output:
         check_output(loaded, units, output)
-    found = own_units(loaded, name, given, objective, frontier)
+    found = own_units(loaded, name, given, objective)
     data = {"file": loaded.path, **found.data(), "files": [output] if output and not found.why else []}
     if output and not found.why:
         found.write(loaded, text, output)
@@ -74,7 +73,4 @@ def _text(data: DocumentView) -> str:
         lines.append(f"fits in {data['used_units'] or 0} of {data['compute_units']} compute units under {data['test']}")
     else:
         lines.append(f"DOES NOT FIT under {data['test']}: {data['why']}")
-    if data["frontier"]:
-        table = [(one["task"], str(one["units"]), bound(one["wcrt_ns"])) for one in data["frontier"]]
-        lines += ["", render.table(("task", "units", "WCRT ms"), table)]
     return "\n".join(lines)

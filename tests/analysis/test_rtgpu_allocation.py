@@ -69,16 +69,6 @@ def test_units_handed_out_one_by_one_never_make_it_worse(monkeypatch: pytest.Mon
     assert sum(found) <= 9
 
 
-def test_the_frontier_of_example_b() -> None:
-    rows = allocate.frontier(System(RTGPU_PRINTED, EXAMPLE_B), Units(7))
-    assert [units for units, _ in rows["t3"]] == [1, 2, 3, 4]
-    assert [wcrt for _, wcrt in rows["t3"]][:2] == [ms(83), ms(62)]
-    assert [units for units, _ in rows["t1"]] == [1, 2, 3, 4, 5]
-    assert rows["t1"][0][1] is None
-    with pytest.raises(ValueError, match="no allocation"):
-        allocate.frontier(System(RTGPU_PRINTED, EXAMPLE_B), Units(3))
-
-
 def agree(system: System, units: Units) -> bool:
     """Compares the grid with everything else.  Whether there is an allocation."""
     first = next(grid(system, units), None)

@@ -214,13 +214,6 @@ def test_too_few_units_are_a_no_that_names_what_lacks(plan: Gpurt, tmp_path: Pat
     assert "t1: no bound below the deadline of 25 ms is known" in text
 
 
-def test_the_frontier_has_a_row_for_each_number_of_units(plan: Gpurt) -> None:
-    code, text, _ = plan(EXAMPLE, "--frontier", "--json")
-    rows = [(row["task"], row["units"]) for row in json.loads(text)["frontier"]]
-    assert code == 0
-    assert rows == [(f"t{i}", count) for i, most in ((1, 5), (2, 4), (3, 4)) for count in range(1, most + 1)]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -36,7 +36,7 @@ CALLS: dict[str, list[list[str]]] = {
         ["--elsewhere", "-o", "{out}"], ["--trace", "{trace}", "-o", "{out}"]],
     "margins": [[]], "plan modes": [[], ["--host", "agents"]], "plan priorities": [[]],
     "attack": [["--states", "20000"]], "experiment bounds": [["--test", "gcaps-suspend-printed"]],
-    "plan partitions": [[], ["{task}"]], "plan units": [[], ["--frontier"]],
+    "plan partitions": [[], ["{task}"]], "plan units": [[]],
     "plan slices": [[], ["--host", "agents"]],
     "simulate": [["--runs", "2", "-o", "{trace}"]], "trace check": [[]],
     "run": [["-o", "{out}"]],

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +33,8 @@ TEST, BUSY_TEST = "rtgpu", "stgm"
 class OwnUnits:
     """The units of each task with kernels.
 
-    ``why``: why not every task is proved to meet its deadline; empty: all are.  ``frontier``: by task, the bound with
-    so many units; ns, None: no bound.  ``units``: what there was to give.
+    ``why``: why not every task is proved to meet its deadline; empty: all are.  ``units``: what there was to
+    give.
     """
 
     test: Test
@@ -43,7 +43,6 @@ class OwnUnits:
     objective: str
     result: Result
     why: str
-    frontier: Mapping[str, Sequence[tuple[int, int | None]]]
 
     def data(self) -> Document:
         """For JSON: the allocation, and the verdict."""
@@ -51,8 +50,6 @@ class OwnUnits:
             "test": self.test.name, "sound": self.test.sound, "fits": not self.why, "why": self.why or None,
             "objective": self.objective, "compute_units": self.units.total,
             "notes": assumed_of_units(self.system.taskset),
-            "frontier": [{"task": task, "units": count, "wcrt_ns": wcrt}
-                         for task, found in self.frontier.items() for count, wcrt in found],
             **_allocation(self.system, self.result),
         }  # fmt: skip
 
@@ -64,7 +61,7 @@ class OwnUnits:
             file.write(made.encode())
 
 
-def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: str, frontier: bool) -> OwnUnits:
+def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: str) -> OwnUnits:
     """Gives each task with kernels units of its own (docs/rtgpu.md).
 
     Args:
@@ -72,7 +69,6 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
         name: the test; None: the one for the tasks' waiting mode.
         units: what there is to give.
         objective: one of OBJECTIVES, few units or much slack.
-        frontier: whether to say also what more units of each task are worth.
 
     Raises:
         UsageError: the test is not about tasks that own units, or the GPU has none.
@@ -91,9 +87,8 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
         best = allocate.most_slack(system, units, allocate.of(system, result))
         assert best is not None
         result = on_units(system, allocate.named_allocation(system, best))
-    rows = allocate.frontier(system, units, allocate.of(system, result)) if frontier and result.schedulable else {}
     why = result.why or no_proof(test, loaded.taskset) or beyond(test, loaded.taskset, result)
-    return OwnUnits(test, system, units, objective, result, why, rows)
+    return OwnUnits(test, system, units, objective, result, why)
 
 
 def _usual(taskset: Taskset) -> str:
