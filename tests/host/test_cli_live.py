@@ -918,3 +918,33 @@ def test_status_tells_who_copies(gpurt: Gpurt, host: Path) -> None:
         assert f"bus: process {os.getpid()} ({procs.name(os.getpid())}) has copied at priority 7 for" in text
         (bus,) = json.loads(gpurt("status", "--json")[1])["buses"]
         assert (bus["holder"]["pid"], bus["waiters"], bus["copies"]) == (os.getpid(), 0, 1)
+
+
+LEAVES = """
+import os, gpurt
+with gpurt.Client() as client:
+    for _ in gpurt.periodic("mine", 100_000_000, client=client):
+        with gpurt.segment(client=client):
+            {what}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [("pass", ""), ("os.sched_setaffinity(0, {0, 1})", "may execute at priority 21 on CPUs 0, 1"),
+     ("os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(9))", "executes at priority 9, the file says 21")],
+)  # fmt: skip
+def test_run_looks_at_what_programs_do_meanwhile(
+    gpurt: Gpurt, host: Path, tmp_path: Path, what: str, told: str
+) -> None:
+    """A program that leaves its CPU, or its priority, delays tasks that no bound has it delay."""
+    if {0, 1} - os.sched_getaffinity(0):
+        pytest.skip("needs CPUs 0 and 1")
+    path, program = tmp_path / "set.toml", tmp_path / "program.py"
+    program.write_text(LEAVES.format(what=what))
+    path.write_text(patient(taskset_of(("mine", f'gpu_priority = 21\ncommand = ["{sys.executable}", "{program}"]'))))
+    with at_priority(21):
+        pass
+    out = gpurt("run", str(path), "--duration", "3s", "--json")[1]
+    texts = [one["message"] for one in json.loads(out)["objections"] if one["code"] == "cpu-priority"]
+    assert [told in one for one in texts] == ([True] if told else []), out

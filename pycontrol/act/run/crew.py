@@ -21,6 +21,7 @@ from gpurt.errors import RuntimeFailure, UsageError
 from pycontrol.act.run import task_program
 from pycontrol.ending import later
 from pycontrol.machine.placement import Placement
+from pycontrol.observe.fit.host import Host
 from pycontrol.observe.trace import task_report
 from pycontrol.observe.trace.task_report import TaskReport
 from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
@@ -46,7 +47,7 @@ class CrewOptions:
     ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
     ``environments``: by task name, what its program gets besides what this process has.
     ``tell``: whether tasks tell the readers of the host's events (`gpurt watch`) of their jobs: two calls a job.
-    ``host``: what is known of it, for the trace.
+    ``host``: what was known of it before the run, for the trace.
     ``scale``: range from which execution times are drawn, in percent between best and worst time.
     ``share``: how much of each worst case stand-ins take, percent.
     """
@@ -61,7 +62,7 @@ class CrewOptions:
     seed: int = 1
     tell: bool = False
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    host: str = ""
+    host: Host | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= 86400:

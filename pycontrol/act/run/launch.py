@@ -7,23 +7,28 @@ import json
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.taskset import TasksetFile
+from analysis.taskset.schema import MAX_CPUS
 from analysis.traces.partial import Partial
 from analysis.traces.trace import HOST, PRIORITIES, SLICES, Event, Kind, Trace, placed_of, traced_times
 from gpurt.errors import DeviceError, RefusedError
 from pycontrol.act.run import task_program
-from pycontrol.act.run.crew import NS, Crew, CrewOptions, Progress, served, stand_ins
-from pycontrol.link.control import GpuStatus
+from pycontrol.act.run.crew import NS, Child, Crew, CrewOptions, Progress, served, stand_ins
+from pycontrol.link.control import Control, GpuStatus
 from pycontrol.link.events import Listener, event_priorities, named_events, streamed
 from pycontrol.link.sleep import Sleep
 from pycontrol.machine import placement
 from pycontrol.machine.placement import Placement
-from pycontrol.observe.fit.host import exempted
+from pycontrol.machine.programs import fingerprint
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.host import exempted, look_without_file
+from pycontrol.observe.fit.trace import joined_looks
 from pycontrol.observe.trace import trace as run_trace
-from pycontrol.observe.trace.record import failures_of
+from pycontrol.observe.trace.record import STATUS_PERIOD_S, failures_of
 from pycontrol.observe.trace.task_report import TaskReport
 
 
@@ -118,6 +123,44 @@ def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]
     return meta, notes
 
 
+class Looks:
+    """The known facts of a host since before a run.  ``host``: none if nobody asked it before.
+
+    Programs of the user's are looked at: where and how they execute, and how they use the GPU.  Stand-ins are ours.
+    """
+
+    def __init__(self, control: Control, crew: Crew, where: Placement, options: CrewOptions) -> None:
+        self.host = options.host
+        self._control, self._crew, self._seconds = control, crew, options.seconds
+        self._file_cpus = {there: here for here, there in where.cpus.items()} if where.moved else None
+        self._next = 0.0
+
+    def perhaps(self, seconds: float) -> None:
+        """Looks again if the last look is old, or the run ends.  ``seconds``: so much of it has passed."""
+        own = [child for child in self._crew.children if child.report is None]
+        if self.host and own and (seconds >= self._seconds or time.monotonic() >= self._next):
+            self._next = time.monotonic() + STATUS_PERIOD_S
+            with suppress(DeviceError):  # the end of the run tells that it is gone
+                self.host = joined_looks(self.host, self._look(own))
+
+    def _look(self, own: Sequence[Child]) -> fit.Host:
+        """A look with CPUs as the file names them.  A program that has executed another one is still its task's."""
+        host = look_without_file(self._control, None)
+        ours = {child.process.pid for child in self._crew.children if child.report is not None}
+        words = {child.process.pid: self._crew.file.launch[child.task.name].command or () for child in own}
+        programs = {pid: (comm, fingerprint(words[pid]) if pid in words else command)
+                    for pid, (comm, command) in host.programs.items()}  # fmt: skip
+        clients = [one for one in host.clients if one.pid not in ours]
+        threads = {pid: [(priority, self._of_file(cpus)) for priority, cpus in found]
+                   for pid, found in host.threads.items()}  # fmt: skip
+        return replace(host, clients=clients, programs=programs, threads=threads)
+
+    def _of_file(self, cpus: Sequence[int]) -> Sequence[int]:
+        """The numbers of the file for CPUs, above all of the file's for those that stand for none."""
+        known = self._file_cpus
+        return cpus if known is None else sorted(known.get(cpu, MAX_CPUS + cpu) for cpu in cpus)
+
+
 def launch(
     file: TasksetFile, options: CrewOptions, progress: Progress = lambda seconds: None, partial: Partial | None = None
 ) -> Run:  # fmt: skip
@@ -147,7 +190,13 @@ def launch(
         together = served(file)
         names |= {child.process.pid: child.task.name for child in crew.children if child.task.name not in together}
         sleep, start = Sleep(), crew.release()
-        interrupted, failed = crew.wait(start, progress)
+        looks = Looks(listener.control, crew, where, options)
+
+        def passed(seconds: float) -> None:
+            looks.perhaps(seconds)
+            progress(seconds)
+
+        interrupted, failed = crew.wait(start, passed)
         over = time.monotonic_ns()
         records = listener.records()
         host = named_events(records, names)
@@ -172,7 +221,7 @@ def launch(
         "times": traced_times(stand_ins(file)),
         "placed": placed_of(file.taskset), "gpus": str(len(gpus)),
     }  # fmt: skip
-    meta |= {HOST: options.host} if options.host else {}
+    meta |= {HOST: fit.saved(looks.host)} if looks.host else {}
     said, unset = _unset(file, gpus, event_priorities(records, names) if fifo else {})
     notes += unset
     trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, busy, host, (start, over), ended,

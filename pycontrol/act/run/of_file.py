@@ -115,9 +115,9 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     used = FEDERATED if federated and owned_objections(loaded.taskset, host) else runs
     options = CrewOptions(wished.seconds, wished.device, used, wished.waiting,
                                managed=POLICIES[runs].owned,
-                               environments=confined.environments, tell=wished.tell, host=fit.saved(host),
+                               environments=confined.environments, tell=wished.tell, host=host,
                                share=wished.share)  # fmt: skip
-    about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
+    about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: fit.saved(host)}
     partial = Partial(wished.trace_path, about) if wished.trace_path else None
     seen, unsaved = _recorded(loaded, options, partial, wished.trace_path)
     answer = verdict(wished.trace_path or loaded.path, seen.trace, loaded)

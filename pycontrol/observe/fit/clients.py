@@ -37,11 +37,11 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
                 yield Objection(Code.AMBIGUOUS, text, "end one, or give each a task")
     for pid in host.threads.keys() - {one.pid for one in host.clients}:
         names = host.names.get(pid, ())
-        who, _ = host.programs.get(pid, ("", ""))
+        comm, _ = host.programs.get(pid, ("", ""))
         for task in (tasks[name] for name in names if len(names) == 1):
-            yield from _strayed(file, f"process {pid} ({visible(who)})", host.threads[pid], task)
-    for one_rule in host.exempted:
-        text = f"a rule exempts {one_rule}: such work executes beside that of every task, which no bound takes into account"
+            yield from _strayed(file, f"process {pid} ({visible(comm)})", host.threads[pid], task)
+    for who in host.exempted:
+        text = f"a rule exempts {who}: such work executes beside that of every task, which no bound takes into account"
         yield Objection(Code.EXEMPT, text, "gpurt set rule exempt --off undoes that; gpurt status rules has all")
 
 
