@@ -254,27 +254,6 @@ class TestReport:
 
 
 class TestTrace:
-    def test_cpu_time_of_the_more_urgent_is_taken_off(self) -> None:
-        low, high = cpu_task("low", 1, 1), cpu_task("high", 1, 2)
-        reports = {
-            "low": task_report.parse_report(
-                "gpurt-task 2\ntask low pid 1 cpu 0 class fifo priority 1\njob 0 0 0 100 100 c 0 100\nend 1 0\n"
-            ),
-            "high": task_report.parse_report(
-                "gpurt-task 2\ntask high pid 2 cpu 0 class fifo priority 2\njob 0 40 40 60 20 c 40 60\nend 1 0\n"
-            ),
-        }
-        events = list(run_trace.cpu_events([low, high], reports, {"low": False, "high": False}))
-        spans = {(e.task, e.time, (e.duration or 0) + e.time) for e in events}
-        assert spans == {("low", 0, 40), ("low", 60, 100), ("high", 40, 60)}
-
-    def test_busy_waiting_keeps_the_cpu(self) -> None:
-        reports = {"t": task_report.parse_report(REPORT)}
-        task = cpu_task("t", 1, 5)
-        busy = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": True}))
-        suspended = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": False}))
-        assert (busy, suspended) == (89 + 89, 89 + 89 - 2 * 55)
-
     def test_best_effort_work_stands_still_while_a_real_time_task_owns_the_gpu(self) -> None:
         events = [
             Event(10, Kind.BEGIN, "low"),
@@ -307,7 +286,7 @@ class TestTrace:
     def test_assembled_trace_starts_at_the_common_start(self) -> None:
         reports = {"t": task_report.parse_report(REPORT)}
         tasks = [cpu_task("t", 1, 5)]
-        trace = run_trace.assemble({"policy": "timesliced"}, tasks, reports, {"t": False}, [], (100, 900), {"t": 800},
+        trace = run_trace.assemble({"policy": "timesliced"}, tasks, reports, [], (100, 900), {"t": 800},
                                    {"t": 5, "x-7": 4})  # fmt: skip
         assert trace.observed_worst() == {"t": 100}
         assert [e.time for e in trace.events if e.kind is Kind.RELEASE] == [0, 200, 2 * tasks[0].period]

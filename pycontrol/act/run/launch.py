@@ -211,8 +211,6 @@ def launch(
         notes.append(f"interrupted after {seconds:.1f} s of {options.seconds:g} s")
     if failed:
         notes.append(f"the run is partial: it ended after {seconds:.1f} s of {options.seconds:g} s")
-    waiting = {task.name: options.waiting or task.waiting for task in file.taskset}
-    busy = {name: mode.spins for name, mode in waiting.items()}
     meta = {
         "source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": options.policy, "taskset": file.path.name,
         "waiting": options.waiting.value if options.waiting else "per task",
@@ -224,6 +222,6 @@ def launch(
     meta |= {HOST: fit.saved(looks.host)} if looks.host else {}
     said, unset = _unset(file, gpus, event_priorities(records, names) if fifo else {})
     notes += unset
-    trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, busy, host, (start, over), ended,
+    trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, host, (start, over), ended,
                                event_priorities(records, names))  # fmt: skip
     return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace, failed, gone)

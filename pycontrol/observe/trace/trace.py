@@ -9,7 +9,7 @@ from dataclasses import replace
 from analysis.model import Task
 from analysis.traces.trace import About, Event, Kind, Trace
 from gpurt.enums import Policy
-from pycontrol.observe.trace.task_report import GpuTimes, SegmentTimes, TaskReport
+from pycontrol.observe.trace.task_report import GpuTimes, TaskReport
 
 #: An interval of time: its start and its end, ns.
 Interval = tuple[int, int]
@@ -39,35 +39,6 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
         else:
             result.append((start, end))
     return result
-
-
-def _on_cpu(times: SegmentTimes, busy: bool) -> list[Interval]:
-    if not isinstance(times, GpuTimes):
-        return [(times.start, times.end)]
-    if busy:
-        return [(times.begin, times.end)]
-    return [(times.begin, times.submit), (times.seen, times.end)]
-
-
-def cpu_events(tasks: Sequence[Task], reports: Mapping[str, TaskReport], busy: Mapping[str, bool]) -> Iterator[Event]:
-    """When each task executed: during its segments, except while a more urgent task of the same CPU had one.
-
-    These times are derived, not measured.  They include the work of the kernel and the host on that CPU.
-    """
-    taken: dict[int, list[Interval]] = {}
-    for task in sorted(tasks, key=lambda t: -t.priority):
-        report = reports.get(task.name)
-        if report is None or report.cpu is None:
-            continue
-        holes = merge(taken.get(report.cpu, []))
-        mine: list[Interval] = []
-        for job in report.jobs:
-            for times in job.segments:
-                for whole in _on_cpu(times, busy[task.name]):
-                    mine.append(whole)
-                    for start, end in subtract(whole, holes):
-                        yield Event(start, Kind.CPU, task.name, job.number, end - start, cpu=report.cpu)
-        taken[report.cpu] = [*holes, *mine]
 
 
 def job_events(report: TaskReport, period: int, origin: int) -> Iterator[Event]:
@@ -182,7 +153,6 @@ def assemble(
     meta: Mapping[str, str],
     tasks: Sequence[Task],
     reports: Mapping[str, TaskReport],
-    busy: Mapping[str, bool],
     host: Sequence[Event],
     times: Interval,
     ended: Mapping[str, int],
@@ -194,7 +164,6 @@ def assemble(
         meta: what is known about the run.
         tasks: the tasks that ran.
         reports: what they reported, by name.
-        busy: whether a task waited busily, by name.
         host: the host's events, with task names, in order of time.  Their word on jobs counts for tasks that did not
             report.
         times: what becomes time 0, and when the run was over, ns of CLOCK_MONOTONIC.
@@ -207,7 +176,6 @@ def assemble(
     for task in tasks:
         if report := reports.get(task.name):
             events.extend(job_events(report, task.period, origin))
-    events.extend(cpu_events(tasks, reports, busy))
     events.extend(gpu_events(reports, host, meta.get("policy") != Policy.TIMESLICED.word))
     events.extend(owned_events(host, {event.task for event in host} - {"", *reports}))
     shifted = (replace(event, time=event.time - origin) for event in events if event.time >= origin)
