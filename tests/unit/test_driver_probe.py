@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -171,6 +171,32 @@ def test_how_long_a_program_prints_that_is_taken_off(
     found = found_with(monkeypatch, tmp_path, "the last print of a program that is taken off", then, "pass",
                        then != "pass")  # fmt: skip
     assert (found.status, found.text.startswith("came ")) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "text"),
+    [
+        ("a program that is taken off stops and goes on", "while 1: os.write(1, b'.'); time.sleep(3)",
+         "was silent for 1 s though nothing kept it off the GPU"),
+        ("the last print of a program that is taken off", "while 1: os.write(1, b'.'); time.sleep(3)",
+         "was silent for 1 s though nothing kept it off the GPU"),
+        ("a program that begins while another has the GPU", "time.sleep(1); os.write(1, b'.'); time.sleep(600)",
+         "it executed work"),
+    ],
+)  # fmt: skip
+def test_a_program_that_nothing_takes_off_is_not_taken_for_one_that_is_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, program: str, text: str
+) -> None:
+    """It prints rarely, or begins slowly: silence alone says nothing."""
+    monkeypatch.setattr(probe, "_owning", lambda _: nullcontext())
+    monkeypatch.setattr(probe, "SWITCH_ROUNDS", 2)
+    monkeypatch.setattr(probe, "BESIDE", 0.2)
+    monkeypatch.setattr(probe, "_start_time", lambda _: PATIENCE)
+    (tmp_path / "load.py").write_text(f"import os, time\n{program}\n")
+    (check,) = [one for one in probe.WITH_LOAD if one.name == name]
+    target = probe.Target("/none", 0, "nvidia", f"{sys.executable} -S {tmp_path}/load.py")
+    (found,) = probe.run_probe([check], target)
+    assert (found.status, text in found.text) == (Status.FAIL, True), found.text
 
 
 def test_a_person_is_told_how_to_try_a_suspend(monkeypatch: pytest.MonkeyPatch) -> None:
