@@ -36,15 +36,17 @@ static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_proces
 
 /*
  * The one rule for orders: whether the TSGs of the process are to run now.  Until step `off` is over nothing that is
- * off comes on, except what is exempt.
+ * off comes on, except what is exempt.  Nor does anything after that, while nobody owns the GPU, before it is admitted.
  */
 static bool target(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
+	bool may = a->open && (a->only || p == a->admitted);
+
 	if (a->lazy && !wanted(a, p))
 		return p->on;
 	if (p == a->turn && a->owing[GPURT_AGENT_OWES_TURN])
 		return wanted(a, p) && p->on;
-	return wanted(a, p) && (p->on || p->exempt || a->open);
+	return wanted(a, p) && (p->on || p->exempt || may);
 }
 
 static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
@@ -57,8 +59,12 @@ static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *
 		return (p->on || !obeyed(p)) && !late ? GPURT_AGENT_OWES_TURN : GPURT_AGENT_OWES_NOTHING;
 	if (obeyed(p))
 		return GPURT_AGENT_OWES_NOTHING;
+	if (wanted(a, p) && (late || !p->on))
+		return GPURT_AGENT_OWES_NOTHING;
+	if (wanted(a, p) && !a->only)
+		return GPURT_AGENT_OWES_COMING;
 	if (wanted(a, p))
-		return gpurt_agents_owns(a, p) && !late ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
+		return gpurt_agents_owns(a, p) ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
 	return late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
 }
 
@@ -325,11 +331,15 @@ static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool
 		know(a, p, p->single, GPURT_AGENT_UNKNOWN);
 	p->on = target(a, p);
 	p->yields = entitled(a, p) && !is_alone(a, p);
+	if (before && !p->on)
+		p->went = ++a->goings;
 	if (before == p->on && p->free == entitled(a, p) && p->yields == yields && p->slice == slice)
 		return;
 	p->free = entitled(a, p);
 	if (p->free)
 		hold(a, p, true);
+	/* The agent does not know of the order that another one has carried out. */
+	p->anew |= p->taken && !obeyed(p) && !taken;
 	p->taken = taken;
 	give(a, p, now);
 	if (p == a->turn && p->on && a->turn_until == U64_MAX)
@@ -339,6 +349,35 @@ static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool
 static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	order_by(a, p, false, now);
+}
+
+/* While nobody owns the GPU those that are off come on one after the other.  Late and doubted ones keep nobody off. */
+static void admit(struct gpurt_agents *a, u64 now)
+{
+	struct gpurt_agent_process *best = NULL;
+	struct list_head *pos;
+
+	if (a->only || !a->open)
+		return;
+	a->held = false;
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		a->admitted = p;
+		if (p->on || !target(a, p))
+			continue;
+		if (p->late || p->doubted) {
+			order(a, p, now);
+			continue;
+		}
+		a->held = true;
+		if (!best || p->rank > best->rank || (p->rank == best->rank && p->went < best->went))
+			best = p;
+	}
+	a->admitted = best;
+	if (best && !a->owing[GPURT_AGENT_OWES_COMING])
+		order(a, best, now);
+	a->admitted = NULL;
 }
 
 /*
@@ -358,6 +397,7 @@ static void reconsider(struct gpurt_agents *a, u64 now)
 		order(a, process_of(first), now);
 	if (a->top)
 		order(a, a->top, now);
+	admit(a, now);
 }
 
 /* The single most urgent process, if it can begin without waiting. */
@@ -440,21 +480,19 @@ static void elect(struct gpurt_agents *a, u64 now)
 	reconsider(a, now);
 }
 
-/* The process whose agent can switch others now: that is to be alone, or was, if everyone may run. */
+/* The process that is to be alone, if its agent can switch others now. */
 static struct gpurt_agent_process *caller(struct gpurt_agents *a)
 {
-	u64 number = a->only ? a->only : a->caller;
 	struct list_head *pos;
 
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *c = process_of(pos);
-		bool obeys, stays;
+		bool obeys;
 
-		if (c->number != number)
+		if (c->number != a->only)
 			continue;
 		obeys = obeyed(c) || (c->many == c->sequence && !c->given_up);
-		stays = !a->open || c->on;		/* else its own order on would overtake the call */
-		return c->calls && obeys && stays && !c->late && !c->doubted && !c->taker ? c : NULL;
+		return c->calls && obeys && !c->late && !c->doubted && !c->taker ? c : NULL;
 	}
 	return NULL;
 }
@@ -470,19 +508,18 @@ static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_proc
 	bool follows = p->taker == c->number && p->taken && p->again == U64_MAX;
 	bool ready = !p->late && !p->doubted && !p->many && (follows || (obeyed(p) && !p->taker));
 
-	return p != c && permitted && ready && p->channels && p->on != a->open && target(a, p) == a->open;
+	return p != c && permitted && ready && p->channels && p->on && !target(a, p);
 }
 
 /*
- * Has one agent switch two or more other processes, as many as one call can.  If more than a few come on, the first one
- * switches itself on.  A call for one process is over much sooner, so the GPU idles for less time.
+ * Has one agent take two or more other processes off, as many as one call can.  Those that do not fit take themselves
+ * off.
  */
 static void take(struct gpurt_agents *a, u64 now)
 {
-	struct gpurt_agent_process *c = !a->only == a->open ? caller(a) : NULL;
+	struct gpurt_agent_process *c = a->only && !a->open ? caller(a) : NULL;
 	u32 count = 0, channels = 0;
 	struct list_head *pos;
-	bool alone;
 
 	if (!c)
 		return;
@@ -490,21 +527,14 @@ static void take(struct gpurt_agents *a, u64 now)
 		count += can_take(a, c, process_of(pos));
 	if (count < 2)
 		return;
-	alone = a->open && count > GPURT_AGENT_FEW;
 	c->many = c->sequence + 1;
-	c->puts = a->open;
 	c->given_up = false;
-	a->caller = c->number;
 	give(a, c, now);		/* first: everybody waits for its call */
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *p = process_of(pos);
 
-		if (!can_take(a, c, p))
+		if (!can_take(a, c, p) || channels + p->channels > GPURT_MAX_CHANNELS)
 			continue;
-		if (alone || channels + p->channels > GPURT_MAX_CHANNELS) {
-			alone = false;
-			continue;
-		}
 		channels += p->channels;
 		p->taker = c->number;
 		p->taken_in = c->many;
@@ -527,7 +557,7 @@ static void taken_over(struct gpurt_agents *a, const struct gpurt_agent_process 
 			continue;
 		if (over)
 			p->taker = 0;
-		if (well && p->on == c->puts && p->taken_in == c->many)
+		if (well && !p->on && p->taken_in == c->many)
 			continue;
 		p->taken = false;
 		p->anew = true;
@@ -606,6 +636,8 @@ static void settle(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 		proceed(a, now);
 	else if (a->failed && !a->owing[GPURT_AGENT_OWES_LATE] && !a->owing[GPURT_AGENT_OWES_ANSWER])
 		a->ops->retry(a);
+	if (a->held)
+		admit(a, now);
 }
 
 static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
@@ -772,7 +804,7 @@ u64 gpurt_agents_group(struct gpurt_agents *a)
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now)
 {
 	p->group = group;
-	if (p->registered && wanted(a, p) && !p->on && !p->exempt)
+	if (a->only && p->registered && wanted(a, p) && !p->on && !p->exempt)
 		a->open = false;	/* others may have failed, or come, since */
 	order(a, p, now);
 	settle(a, p, now);
@@ -815,7 +847,10 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	a->uncut += !is_cut(p);
 	p->slice = GPURT_AGENT_DRIVERS;
 	p->on = false;
+	a->admitted = p;		/* it is on already */
 	p->on = target(a, p);
+	a->admitted = NULL;
+	p->went = ++a->goings;
 	p->free = entitled(a, p);
 	hold(a, p, p->free);
 	p->sequence = 1;

@@ -36,14 +36,18 @@
  * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
  * at most, whatever the processes do.
  *
+ * While nobody owns the GPU those that are off come on one after the other, late and doubted ones beside them.  The GPU
+ * executes the work of the first one as soon as that is on.  The firmware carries out one call after the other.  So a
+ * begin that comes meanwhile waits for one of them, and fewer have to go off.  The most urgent process comes first, then
+ * the one that has been off for the longest time.
+ *
  * One call for many: the agent of the process that is to be alone takes the channels of several others off by one
- * call.  Otherwise the firmware would carry out one call after the other.  The agent puts them back likewise.  It is
- * asked only if it and they owe nothing else, and if all are one user's, or it is an administrator's.  The others
- * have orders of their own, which they answer as soon as they know.  An agent that cannot rely on that call, for its
- * channels changed, carries its order out itself.  If the call fails, or is not over after half of `bound`, the
- * others get their order again: `anew`.  After a failure those of other users switch themselves until they have other
- * channels.  A call that was given up can still be carried out, later.  So each of its processes is ordered again when
- * it is over.
+ * call.  Otherwise the firmware would carry out one call after the other.  It is asked only if it and they owe nothing
+ * else, and if all are one user's, or it is an administrator's.  The others have orders of their own, which they
+ * answer as soon as they know.  An agent that cannot rely on that call, for its channels changed, carries its order
+ * out itself.  If the call fails, or is not over after half of `bound`, the others get their order again: `anew`.
+ * After a failure those of other users switch themselves until they have other channels.  A call that was given up can
+ * still be carried out, later.  So each of its processes is ordered again when it is over.
  *
  * Yield, where the host asks for it (`yields`): the single most urgent process may begin without asking although others
  * run (GPURT_ORDER_YIELD).  Its slice is long, and those of all others are short: so it waits for one short slice, or
@@ -69,10 +73,10 @@
  * the GPU.  gpurt_agents_at_once() counts each of those, and of the others all that may be on, also late ones.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
- * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
- * cost the same however many processes there are.  An update, a tick, a registration, and a call for others and
- * its answer visit each process that has an agent.  So the number of agents of one user is limited.  His processes cost
- * the host time at a priority that they do not have.
+ * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields, or others are to come
+ * on), a reminder and the facts cost the same however many processes there are.  An update, a tick, a registration,
+ * and a call for others and its answer visit each process that has an agent.  So the number of agents of one user is
+ * limited.  His processes cost the host time at a priority that they do not have.
  */
 #ifndef GPURT_CORE_AGENTS_H
 #define GPURT_CORE_AGENTS_H
@@ -90,7 +94,6 @@
 #define GPURT_AGENT_TRUST_MAX_NS	(1024 * GPURT_AGENT_TRUST_NS)
 #define GPURT_AGENT_SOON		16	/* times as long as the last one: that is forgotten then */
 #define GPURT_AGENT_USERS		16	/* late ones that are remembered: those who were late last */
-#define GPURT_AGENT_FEW		8U	/* one call puts so many processes back before the GPU idles for long */
 #define GPURT_AGENT_LAZY_NS		1000000ULL	/* how long the most urgent process may run beside the others */
 #define GPURT_AGENT_TURN_NS		20000000ULL	/* a best-effort process's, while others want one */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
@@ -114,6 +117,7 @@ enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
 	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for: it or its user is late */
 	GPURT_AGENT_OWES_START,		/* that it is on: it owns the GPU, or its group does */
+	GPURT_AGENT_OWES_COMING,	/* that it is on: others that are off come on after it */
 	GPURT_AGENT_OWES_TURN,		/* that it is off, before another one's turn; no update waits for that */
 	GPURT_AGENT_OWES_COUNT,
 };
@@ -151,7 +155,6 @@ struct gpurt_agent_process {
 	bool inside;			/* it is in a segment: the host's word */
 	bool holds;			/* its agent may act upon it: that it was taken back is not answered yet */
 	bool calls;			/* its agent can switch channels of others */
-	bool puts;			/* order @many puts others on the GPU, instead of off */
 	bool given_up;			/* nothing waits for the call of order @many */
 	bool taken;			/* the last order: another agent carries it out */
 	bool anew;			/* the last order: such a call may have been carried out, or not */
@@ -164,6 +167,7 @@ struct gpurt_agent_process {
 	u64 answered;			/* number of the last order that was carried out */
 	u64 since;			/* when the last order began to hold */
 	u64 again;			/* when it is given again; U64_MAX: its driver did not refuse it */
+	u64 went;			/* the how manieth to go off it was, when it did so last */
 	char driver[GPURT_NAME_LEN];
 	/* How it is counted in gpurt_agents. */
 	bool counted, counted_late;
@@ -239,7 +243,9 @@ struct gpurt_agents {
 	u32 uncut;			/* processes with agents whose slice is not known to be short */
 	u64 doubts;			/* until when any user is doubted */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
-	u64 caller;			/* number of the process whose agent switched others last */
+	u64 goings;			/* how often a process has gone off */
+	bool held;			/* some may be off that may come on, while nobody owns the GPU */
+	const struct gpurt_agent_process *admitted;	/* that comes on now */
 	u32 recalls;			/* reasons why nobody has the flag */
 	u32 holders;			/* processes that hold it, 0 or 1 */
 	struct gpurt_agents_kept kept;

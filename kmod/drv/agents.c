@@ -496,7 +496,7 @@ static u32 order_of(const struct gpurt_agent_process *p)
 	if (p->anew)
 		on |= GPURT_ORDER_ANEW;
 	if (p->many == p->sequence)
-		on |= GPURT_ORDER_MANY | (p->puts ? GPURT_ORDER_PUT : 0);
+		on |= GPURT_ORDER_MANY;
 	return on;
 }
 

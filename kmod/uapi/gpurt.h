@@ -148,8 +148,8 @@
  *	off.  With GPURT_ORDER_FREE in `on` the process may begin without asking, for no other one has an agent.  Its
  *	agent has registered with GPURT_AGENT_FREE, and stops such begins before it answers an order without this flag.
  *	The policy is `segment`, and the process has no budget, group or exemption.  With GPURT_ORDER_MANY the agent of
- *	the process that is to have the GPU takes `channels` of others off by one call.  With GPURT_ORDER_PUT it puts
- *	them back.  These others have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set`
+ *	the process that is to have the GPU takes `channels` of others off by one call.
+ *	These others have the order GPURT_ORDER_TAKEN.  An agent whose channels are still those of `set`
  *	answers that at once.  Any other agent carries the order out itself.  If the call failed, as `result` says, the
  *	others get the order again, with
  *	GPURT_ORDER_ANEW: it may have been carried out, or not.  An agent that does not answer within the host's bound
@@ -577,13 +577,12 @@ enum gpurt_agent_flags {
 enum gpurt_order_on {
 	GPURT_ORDER_ON		= 1 << 0,	/* the process's TSGs may run */
 	GPURT_ORDER_FREE	= 1 << 1,	/* it may begin without asking */
-	GPURT_ORDER_MANY	= 1 << 2,	/* take other processes' channels off the GPU, or */
-	GPURT_ORDER_PUT		= 1 << 3,	/* with this, put them back */
-	GPURT_ORDER_TAKEN	= 1 << 4,	/* another process's agent does that for it, if `set` is still right */
-	GPURT_ORDER_ANEW	= 1 << 5,	/* such a call may have been carried out, or not: switch all again */
-	GPURT_ORDER_YIELD	= 1 << 6,	/* with FREE: beside others, for kernels of one stream */
-	GPURT_ORDER_SHORT	= 1 << 7,	/* the slice is GPURT_SLICE_SHORT_US, */
-	GPURT_ORDER_LONG	= 1 << 8,	/* or GPURT_SLICE_LONG_US; without both it is the process's own */
+	GPURT_ORDER_MANY	= 1 << 2,	/* take other processes' channels off the GPU */
+	GPURT_ORDER_TAKEN	= 1 << 3,	/* another process's agent does that for it, if `set` is still right */
+	GPURT_ORDER_ANEW	= 1 << 4,	/* such a call may have been carried out, or not: switch all again */
+	GPURT_ORDER_YIELD	= 1 << 5,	/* with FREE: beside others, for kernels of one stream */
+	GPURT_ORDER_SHORT	= 1 << 6,	/* the slice is GPURT_SLICE_SHORT_US, */
+	GPURT_ORDER_LONG	= 1 << 7,	/* or GPURT_SLICE_LONG_US; without both it is the process's own */
 };
 
 #define GPURT_SLICE_SHORT_US	500

@@ -83,7 +83,7 @@ def order_of(process: Process) -> int:
     order: int = sum(bit for name, bit in ORDERS.items() if getattr(process.raw, name))
     order |= SLICES.get(process.raw.slice, 0)
     if process.raw.many == process.raw.sequence:
-        order |= lib.GPURT_ORDER_MANY | (lib.GPURT_ORDER_PUT if process.raw.puts else 0)
+        order |= lib.GPURT_ORDER_MANY
     return order
 
 

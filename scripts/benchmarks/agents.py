@@ -75,7 +75,7 @@ class Fakes:
         loaded = f"{around['LD_PRELOAD']}:" if host else ""
         return {
             **around, "FAKE_HARDWARE": str(hardware), "FAKE_SCALE": str(scale), "FAKE_GROUPS": "4",
-            "FAKE_GPU": str(self.gpu.path), "FAKE_NVIDIA_VERSION": str(self.version),
+            "FAKE_CHANNELS": "8", "FAKE_GPU": str(self.gpu.path), "FAKE_NVIDIA_VERSION": str(self.version),
             "LD_LIBRARY_PATH": str(self.folder), "LD_PRELOAD": f"{loaded}{self.folder}/libdriver.so",
             "GPURT_QUIET": "1", "GPURT_NVIDIA_MANY": "1",
         }  # fmt: skip

@@ -39,7 +39,6 @@ class Process:
     calls: bool = False
     channels: int = 0
     many: int = 0
-    puts: bool = False
     given_up: bool = False
     taken: bool = False
     anew: bool = False
@@ -53,6 +52,7 @@ class Process:
     slice: int = DRIVERS
     has: int = UNKNOWN
     yields: bool = False
+    went: int = 0
 
     @property
     def is_cut(self) -> bool:
@@ -79,12 +79,13 @@ class Model:
     open: bool = True
     failed: bool = False
     refused: int = 0
-    caller: Process | None = None
+    goings: int = 0
     users: dict[int, tuple[int, int]] = field(default_factory=dict)  # until when they are doubted, and for how long
     recalls: int = 0
     beside: bool = False
     lazy_until: int | None = None
     begun: int | None = None
+    admitted: Process | None = None
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
@@ -151,28 +152,28 @@ class Model:
         """The one rule: whether its TSGs are to run now."""
         if self.lazy_until is not None and not self.may_run(p):
             return p.on
-        return self.may_run(p) and (p.on or p.exempt > 0 or self.open)
+        return self.may_run(p) and (p.on or p.exempt > 0 or (self.open and (self.only is not None or p is self.admitted)))
 
     def can_take(self, caller: Process, p: Process) -> bool:
         follows = p.taker is caller and p.taken and p.again is None
         ready = not (p.late or p.doubted or p.many) and (follows or not (p.owes or p.taker))
         mine = p is not caller and caller.user in (p.user, UNLIMITED)
-        return mine and ready and p.agent and p.channels > 0 and p.on != self.open and self.target(p) == self.open
+        return mine and ready and p.agent and p.channels > 0 and p.on and not self.target(p)
 
     def take(self, now: int) -> None:
         """One agent switches others by one call."""
-        c = self.caller if self.only is None else self.only
-        if (self.only is None) != self.open or not isinstance(c, Process) or not c.agent or not c.calls:
+        c = self.only
+        if self.open or not isinstance(c, Process) or not c.agent or not c.calls:
             return
         busy = c.owes and (c.many != c.sequence or c.given_up)
         others = [p for p in self.processes if self.can_take(c, p)]
-        if busy or c.late or c.doubted or c.taker or len(others) < 2 or (self.open and not c.on):
+        if busy or c.late or c.doubted or c.taker or len(others) < 2:
             return
-        c.many, c.puts, c.given_up, self.caller = c.sequence + 1, self.open, False, c
+        c.many, c.given_up = c.sequence + 1, False
         c.since = self.step_since if self.step else now
         self.deliver(c)
         room = lib.GPURT_MAX_CHANNELS
-        for p in others[self.open and len(others) > lib.GPURT_AGENT_FEW :]:
+        for p in others:
             if p.channels <= room:
                 room -= p.channels
                 p.taker, p.taken_in = c, c.many
@@ -182,7 +183,7 @@ class Model:
         for p in self.processes:
             if p.agent and p.taker is c:
                 p.taker = None if over else c
-                if not (well and p.on == c.puts and p.taken_in == c.many):
+                if not (well and not p.on and p.taken_in == c.many):
                     p.taken, p.anew, p.since = False, True, self.step_since if self.step else now
                     self.deliver(p)
 
@@ -194,6 +195,9 @@ class Model:
         if not p.agent:
             return
         before, p.on = (p.on, p.free, p.yields, p.slice), self.target(p)
+        if before[0] and not p.on:
+            self.goings += 1
+            p.went = self.goings
         p.slice = self.slice_of(p)
         if p.slice != before[3]:
             p.has = UNKNOWN
@@ -201,6 +205,7 @@ class Model:
         p.yields = p.free and sum(one.agent for one in self.processes) > 1
         if before != (p.on, p.free, p.yields, p.slice):
             p.since = self.step_since if self.step else now
+            p.anew |= p.taken and p.owes and not taken
             p.taken = taken
             self.deliver(p)
 
@@ -237,6 +242,24 @@ class Model:
                 self.give(p, now)
         if self.top:
             self.give(self.top, now)
+        self.admit(now)
+
+    def admit(self, now: int) -> None:
+        """While nobody owns the GPU those that are off come on one at a time, and late ones beside them."""
+        if self.only is not None or not self.open:
+            return
+        off = [p for p in self.processes if p.agent and not p.on]
+        for p in off:
+            if p.late or p.doubted:
+                self.bring(p, now)
+        trusted = [p for p in off if not (p.late or p.doubted)]
+        if trusted and not any(p.on and self.waits(p) for p in self.processes):
+            self.bring(min(trusted, key=lambda p: (-p.rank, p.went)), now)
+
+    def bring(self, p: Process, now: int) -> None:
+        self.admitted = p
+        self.give(p, now)
+        self.admitted = None
 
     # Events
 
@@ -334,8 +357,10 @@ class Model:
             self.processes.append(p)
             p.doubted = self.is_doubted(p, now)
             p.agent, p.sequence, p.answered, p.again = True, 1, 0, None
-            p.on, p.slice, p.yields = False, DRIVERS, False
-            p.on = self.target(p)
+            p.slice, p.yields = DRIVERS, False
+            p.on = self.may_run(p) and (p.exempt > 0 or self.open)
+            self.goings += 1
+            p.went = self.goings
             p.since = self.step_since if self.step else now
             p.free = self.entitled(p)
             p.flags = [p.free]
@@ -354,7 +379,6 @@ class Model:
     def leave(self, p: Process, now: int) -> None:
         self.resign(p, now)
         self.processes.remove(p)
-        self.caller = None if self.caller is p else self.caller
 
     def set_exempt(self, p: Process, exempt: bool, now: int) -> None:
         p.exempt += 1 if exempt else -1
@@ -363,7 +387,7 @@ class Model:
 
     def unite(self, p: Process, group: int | None, now: int) -> None:
         p.group = group
-        if p.agent and self.may_run(p) and not (p.on or p.exempt):
+        if self.only is not None and p.agent and self.may_run(p) and not (p.on or p.exempt):
             self.open = False
         self.give(p, now)
         self.changed(now)

@@ -228,7 +228,6 @@ class Pair:
                 assert (bool(raw.yields), bool(raw.single), raw.slice, raw.has) == (p.yields, p.single, p.slice, p.has)
                 assert bool(raw.outlasts) == p.outlasts
                 assert (bool(raw.taken), bool(raw.anew), raw.many) == (p.taken, p.anew, p.many)
-                assert bool(raw.puts) == p.puts
                 assert (bool(raw.calls), raw.channels) == (p.calls, p.channels)
                 assert raw.taker == (self.array[p.taker.name].number if p.taker else 0)
             assert (bool(raw.free), bool(raw.holds)) == (p.free, any(p.flags))
@@ -238,6 +237,10 @@ class Pair:
         owing = [p for p in m.debtors() if m.waits(p)], [p for p in m.debtors() if not m.waits(p)]
         assert [a.owing[1], a.owing[2], sum(a.owing)] == [len(owing[0]), len(owing[1]), len(m.processes)]
         assert (due := m.next()) is None or a.deadline <= due
+        coming = [p for p in m.processes if p.agent and m.only is None and m.open and p.on and p.owes]
+        assert a.owing[lib.GPURT_AGENT_OWES_COMING] == sum(m.waits(p) for p in coming), coming
+        off = [p for p in m.processes if p.agent and not p.on] if m.only is None and m.open else []
+        assert not off or a.owing[lib.GPURT_AGENT_OWES_COMING] >= 1
         if m.step:
             assert a.deadline <= a.step_since + m.bound
         facts = ffi.new("struct gpurt_agents_facts *")

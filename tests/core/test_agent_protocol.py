@@ -48,7 +48,8 @@ def test_the_owner_is_ordered_on_when_all_others_have_answered_off() -> None:
     assert do(pair, ("commit", 1)) == [("order", 0, False, 2)]
     assert do(pair, ("answer", 0, True)) == [("order", 1, True, 3)]
     assert do(pair, ("answer", 1, True)) == [("finished", 0)]
-    assert do(pair, ("commit", None)) == [("order", 0, True, 3), ("order", 2, True, 3), ("finished", 0)]
+    assert do(pair, ("commit", None)) == [("order", 2, True, 3), ("finished", 0)]
+    assert do(pair, ("answer", 2, True)) == [("order", 0, True, 3)]
 
 
 def test_an_agent_that_is_late_stays_late_until_it_answers() -> None:
@@ -257,14 +258,31 @@ def test_if_the_call_fails_each_agent_takes_its_own_process_off(happens: Event) 
     assert do(pair, ("answer", 2, True)) == [("order", name, True, 5) for name in (0, 1, 3)]
 
 
-def test_an_agent_whose_process_is_off_puts_nobody_back() -> None:
-    """Its own order on would overtake that."""
-    pair = many(4)
-    do(pair, ("commit", 2), *[("answer", name, True) for name in range(4)])
-    do(pair, ("commit", 0), ("answer", 2, True), ("answer", 0, True))
-    orders = [("order", 1, True, 3), ("order", 2, True, 4), ("order", 3, True, 3)]
-    assert do(pair, ("commit", None)) == [*orders, ("finished", 0)]
-    assert not any(one.taken or one.many for one in pair.array)
+def test_they_come_on_one_after_the_other_and_who_has_waited_longest_first() -> None:
+    """A begin that comes meanwhile finds few on, and next time the others come first."""
+    pair = ready(4)
+    do(pair, ("commit", 3), *[("answer", name, True) for name in range(4)])
+    assert do(pair, ("commit", None)) == [("order", 0, True, 3), ("finished", 0)]
+    assert do(pair, ("answer", 0, True)) == [("order", 1, True, 3)]
+    assert do(pair, ("commit", 3)) == [("order", 0, False, 4), ("order", 1, False, 4)]
+    do(pair, ("answer", 0, True), ("answer", 1, True))
+    assert do(pair, ("commit", None)) == [("order", 2, True, 3), ("finished", 0)]
+    assert do(pair, ("answer", 2, True)) == [("order", 0, True, 5)]
+    assert do(pair, ("answer", 0, True)) == [("order", 1, True, 5)]
+
+
+def test_nobody_waits_to_come_on_for_one_that_is_late() -> None:
+    pair = ready(4)
+    do(pair, ("commit", 3), *[("answer", name, True) for name in range(4)], ("commit", None))
+    assert do(pair, ("answer", 0, False)) == []
+    orders = [("order", name, True, 3) for name in (1, 2)]  # 1 is of the same user
+    assert do(pair, ("tick", BOUND)) == [("late", 0), *orders, ("order", 0, True, 4)]
+
+
+def test_who_has_a_priority_comes_on_first() -> None:
+    pair = ready(4)
+    do(pair, ("commit", 3), *[("answer", name, True) for name in range(4)], ("rank", 2, 7))
+    assert do(pair, ("commit", None)) == [("order", 2, True, 3), ("finished", 0)]
 
 
 def test_strangers_that_a_call_failed_for_are_in_the_next_one_when_their_channels_are_others() -> None:
@@ -285,14 +303,6 @@ def test_one_call_is_for_two_or_more_whose_users_permit_it_and_for_what_fits() -
     pair = many(4)
     do(pair, ("channels", 2, False), ("commit", 2))
     assert not any(one.taken for one in pair.array)
-
-
-@pytest.mark.parametrize(("others", "own"), [(lib.GPURT_AGENT_FEW, [2]), (lib.GPURT_AGENT_FEW + 1, [0, 2])])
-def test_one_call_puts_them_back_except_the_first_one_of_many(others: int, own: list[int]) -> None:
-    pair = many(others + 1)
-    do(pair, ("commit", 2), *[("answer", name, True) for name in range(others + 1)], ("commit", None))
-    assert [name for name in range(others + 1) if not pair.array[name].taken] == own
-    assert pair.array[2].puts
 
 
 def test_a_user_has_no_more_agents_than_the_limit() -> None:
@@ -397,8 +407,8 @@ def test_the_most_urgent_process_begins_beside_those_whose_slices_are_short() ->
     assert do(pair, ("commit", 1, None, "YIELD"), ("tick", LAZY)) == orders
     assert do(pair, ("answer", 0, True)) == []
     assert do(pair, ("answer", 2, True)) == [("finished", 0)]
-    assert do(pair, ("commit", None))[-1] == ("finished", 0)
-    assert all(one.on for one in pair.array[0:3])
+    assert do(pair, ("commit", None)) == [("order", 0, True, 4), ("finished", 0)]
+    assert do(pair, ("answer", 0, True)) == [("order", 2, True, 4)]
 
 
 def test_who_outlasted_that_has_the_others_taken_off_at_its_next_begin() -> None:
@@ -558,20 +568,20 @@ def key(pair: Pair) -> Event:
         if not p.agent:
             return ()
         again = None if p.again is None else p.again - now
-        called = p.calls, p.channels, p.many and p.sequence - p.many, p.puts, p.given_up, p.taken, p.anew
+        called = p.calls, p.channels, p.many and p.sequence - p.many, p.given_up, p.taken, p.anew
         taker = (p.taker.name, p.taker.many - p.taken_in) if p.taker else ()
         order = p.sequence - p.answered, p.sequence > 1, age(p.since), again
         cut = p.slice, p.has, p.single, p.automatic, p.rank, p.yields, p.outlasts, p.inside
         return p.on, p.free, p.plain, any(p.flags), *order, *called, taker, *cut
 
+    went = tuple(p.name for p in sorted(m.processes, key=lambda p: p.went) if p.agent and not p.on)
     processes = tuple((p.name, p.exempt, p.group, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
     step = age(m.step_since) if m.step else None
     only = -1 if m.only is None else m.only if isinstance(m.only, int) else (m.only.name,)
-    caller = m.caller.name if m.caller else -1
     lazy = None if m.lazy_until is None else m.lazy_until - now
     begun = None if m.begun is None else min(now - m.begun, LAZY)
     due = max(pair.raw.deadline - now, -1)
-    return lazy, begun, m.beside, only, caller, m.step, step, m.open, m.failed, m.recalls, due, processes
+    return lazy, begun, m.beside, only, went, m.step, step, m.open, m.failed, m.recalls, due, processes
 
 
 def flag_alphabet(processes: int) -> list[Event]:

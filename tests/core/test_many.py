@@ -34,7 +34,6 @@ class Order:
     anew: bool
     set: int
     many: Channels | None
-    puts: bool
 
 
 @dataclass
@@ -123,7 +122,7 @@ class World:
             taken = [one for one, r in enumerate(raws) if r.registered and (r.taker, r.taken_in) == call]
             many = tuple(taken)
         return Order(raw.sequence, bool(raw.on), bool(raw.taken), bool(raw.anew), self.sent.get(name, (0, 0, 0))[0],
-                     many, bool(raw.puts))  # fmt: skip
+                     many)  # fmt: skip
 
     # An agent, and its driver
 
@@ -142,14 +141,8 @@ class World:
         library.order, library.by_program = o, by_program
         if o.anew and self.leave_out != "anew":
             library.believed = [None] * len(library.believed)
-        if o.taken:
-            relies = o.set == library.set and None not in library.believed
-            if relies or self.leave_out == "set":
-                library.believed = [o.on] * len(library.believed)
-            else:
-                library.believed = [None] * len(library.believed)
-                if self.leave_out != "change":
-                    library.set += 1
+        if o.taken and (o.set == library.set or self.leave_out == "set"):
+            library.believed = [o.on] * len(library.believed)
         library.on = o.on
         library.own = [i for i, on in enumerate(library.believed) if on is not o.on]
         library.calls = bool(library.own) or o.many is not None
@@ -166,7 +159,7 @@ class World:
         for other in (library.order.many or ()) if library.channels else ():
             theirs = self.libraries[other]
             for i in range(self.sent[other][1]):
-                theirs.channels[i] = library.order.puts
+                theirs.channels[i] = False
         library.calls = False
         return True
 
@@ -250,8 +243,7 @@ class World:
             return False
         library.heard = None
         if o.number > library.number and o.many is None:
-            o.set = NEVER  # a set that there is not
-            o.taken &= self.leave_out != "told"
+            o.taken = False
             self.obey(library, o, by_program=True)
         return True
 
@@ -314,7 +306,7 @@ def walk(world: World, choose: random.Random, steps: int) -> None:
 
 
 def test_the_owner_is_alone_and_nobody_stays_off() -> None:
-    for seed in range(tries(150)):
+    for seed in range(tries(4000)):
         walk(World(), random.Random(seed), 60)
 
 
@@ -345,40 +337,20 @@ def call_that_fails(world: World) -> None:
     assert not world.pair.raw.step
 
 
-def own_call_between_two(world: World) -> None:
-    """An agent carries out itself what another one was to, and its channels are told before the next order."""
-    world.make(1)
-    world.begin(URGENT)
-    through(world, 0, 1, 3, URGENT, 0, 1, 3)
-    world.end(URGENT)
-    world.report(1)
-    world.fetch(1)
-    world.tell(1)
-    world.begin(URGENT)
-    through(world, URGENT, 1, 0, 3, URGENT)
-    assert not world.pair.raw.step
-
-
-def call_of_the_program(world: World) -> None:
-    """A thread that tells of channels gets an order on, and is preempted before the driver has carried it out."""
-    world.begin(URGENT)
-    through(world, URGENT, 0, 1, 3)
-    world.make(1)
-    world.end(URGENT)
-    world.report(1)
-    world.tell(1)
-    world.hear(1)
-    world.begin(URGENT)
-    through(world, URGENT, 1, 0, 3, URGENT)
-    assert not world.pair.raw.step
+def call_that_is_not_heard_of(world: World) -> None:
+    """It has been carried out when the process may run again, whose agent has not heard of it."""
+    world.begin(3)
+    through(world, 3)
+    world.begin(0)
+    world.end(0)
+    through(world, 0, 1, 2, 3, 0, 1, 2, 3)
+    assert world.rest()
 
 
 def caller_without_channels(world: World) -> None:
-    """It has destroyed its last channel before it is to put the others back, and has not told the host."""
-    world.begin(URGENT)
-    through(world, URGENT, 0, 1, 3)
+    """It has destroyed its last channel before it is to take the others off, and has not told the host."""
     world.drop(URGENT)
-    world.end(URGENT)
+    world.begin(URGENT)
     for _ in range(2):
         through(world, URGENT, 0, 1, 3)
         world.again(URGENT)
@@ -388,8 +360,8 @@ def caller_without_channels(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("scene", "rule"),
-    [(channel_of_which_the_host_does_not_know, "set"), (call_that_fails, "anew"), (own_call_between_two, "change"),
-     (call_of_the_program, "told"), (caller_without_channels, "empty")],
+    [(channel_of_which_the_host_does_not_know, "set"), (call_that_fails, "anew"),
+     (call_that_is_not_heard_of, "anew"), (caller_without_channels, "empty")],
 )  # fmt: skip
 def test_what_happens_in_an_unlucky_order(scene: Callable[[World], None], rule: str) -> None:
     scene(World())

@@ -38,7 +38,7 @@ from pycontrol.host.wire import Refusal
 
 BOUND, LAZY, MS = lib.GPURT_AGENT_BOUND_NS, lib.GPURT_AGENT_LAZY_NS, 1_000_000
 ON, FREE, TAKEN = lib.GPURT_ORDER_ON, lib.GPURT_ORDER_FREE, lib.GPURT_ORDER_TAKEN
-ANEW, MANY, PUT, YIELD = lib.GPURT_ORDER_ANEW, lib.GPURT_ORDER_MANY, lib.GPURT_ORDER_PUT, lib.GPURT_ORDER_YIELD
+ANEW, MANY, YIELD = lib.GPURT_ORDER_ANEW, lib.GPURT_ORDER_MANY, lib.GPURT_ORDER_YIELD
 SHORT, LONG = lib.GPURT_ORDER_SHORT, lib.GPURT_ORDER_LONG
 WAIT, BEGUN, POST, BESIDE = lib.GPURT_BEGIN_WAIT, lib.GPURT_BEGIN_BEGUN, lib.GPURT_BEGIN_POST, lib.GPURT_BEGIN_YIELD
 RUNNING, PENDING, OWN = lib.GPURT_STATE_RUNNING, lib.GPURT_STATE_PENDING, lib.GPURT_PRIORITY_OWN
@@ -377,7 +377,7 @@ class World:
             raw = self.raw(self.gpus[b.gpu], one)
             self.seen["many, given up" if raw and raw.given_up else "many"] += 1
             for other in others if not err else ():
-                other.boards[b.gpu].runs = bool(order.on & PUT)
+                other.boards[b.gpu].runs = False
             b.result = err if b.number == order.number else b.result
 
     def answer(self, one: Process) -> None:

@@ -294,10 +294,10 @@ MANY = {"GPURT_NVIDIA_MANY": "1"}
 
 
 @pytest.mark.parametrize(("asked", "stale"), [(MANY, False), (MANY, True), ({}, True)])
-def test_the_owners_agent_switches_all_others_by_one_call(
+def test_the_owners_agent_takes_all_others_off_by_one_call(
     asked: dict[str, str], stale: bool, start: Start, plane: Control, gpu: FakeGpu
 ) -> None:
-    """If a handle is stale each of them takes itself off.  So it does where nobody has asked for that."""
+    """If a handle is stale each of them takes itself off.  So it does where nobody has asked for that, and comes on."""
     others = [start(version="580.159.04", FAKE_GROUPS="2", **asked) for _ in range(4)]
     urgent = real_time(plane, start(version="580.159.04", **asked))
     for one in others:
@@ -315,20 +315,18 @@ def test_the_owners_agent_switches_all_others_by_one_call(
     for one in others:
         gpu.finish(one.pid)
         one.do("all")
-    assert [calls(gpu, one).count("enable 2") for one in others] == [0 if many else 1] * 4
-    assert ("enable 8" in calls(gpu, urgent)) == many
+    assert [calls(gpu, one).count("enable 2") for one in others] == [1] * 4
     assert plane.status()[0].late == 0
 
 
 def test_one_call_switches_no_channel_that_its_program_has_disabled(start: Start, plane: Control, gpu: FakeGpu) -> None:
-    """Otherwise the call that puts the others back would enable it."""
+    """Otherwise the call that puts the others back, if the host is lost, would enable it."""
     others = [start(FAKE_CHANNELS="2", **MANY) for _ in range(2)]
     urgent = real_time(plane, start(**MANY))
     others[0].do("own-disable 1")
     for one in others:
         one.do(LONG)
     urgent.do(SHORT, "all")
-    eventually(lambda: "enable 3" in calls(gpu, urgent))
     assert "disable 3" in calls(gpu, urgent)
 
 

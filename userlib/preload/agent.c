@@ -49,24 +49,20 @@ static int switch_others(const struct board *b, const struct gpurt_channels *cha
 }
 
 /*
- * Called with the lock held.  Carries out an order, unless a later one was carried out.  If this process's agent carries
- * out what another one was to, the next order that is for that one must not rely on it: the host may give that before it
- * knows.  So the channels count as others from then on.  Channels of other processes come last, for the lock is let go
- * of.  A later order that is carried out meanwhile has a result of its own.
+ * Called with the lock held.  Carries out an order, unless a later one was carried out.  Channels of other processes come
+ * last, for the lock is let go of.  A later order that is carried out meanwhile has a result of its own.
  */
 static void obey(struct board *b, const struct gpurt_order *o)
 {
-	bool on = o->on & GPURT_ORDER_ON, taken = o->on & GPURT_ORDER_TAKEN;
+	bool on = o->on & GPURT_ORDER_ON;
 	int err;
 
 	if (o->sequence <= b->sequence)
 		return;
 	if (o->on & GPURT_ORDER_ANEW)
 		board_doubt(b);
-	if (taken && (o->set != b->set || !board_taken(b, on))) {
-		board_doubt(b);
-		board_change(b);
-	}
+	if (o->on & GPURT_ORDER_TAKEN && o->set == b->set)
+		board_taken(b);
 	b->result = board_turn(b, on);
 	b->on = on;
 	b->slice_us = o->on & GPURT_ORDER_SHORT ? GPURT_SLICE_SHORT_US : o->on & GPURT_ORDER_LONG ? GPURT_SLICE_LONG_US : 0;
@@ -76,7 +72,7 @@ static void obey(struct board *b, const struct gpurt_order *o)
 	b->sequence = o->sequence;
 	preload_count(COUNT_ORDERS);
 	if (o->on & GPURT_ORDER_MANY && !b->result) {
-		err = switch_others(b, &o->channels, o->on & GPURT_ORDER_PUT);
+		err = switch_others(b, &o->channels, false);
 		if (b->sequence == o->sequence)
 			b->result = err;
 	}
@@ -108,7 +104,7 @@ static void abandon(struct board *b, int err, const struct gpurt_order *last)
 {
 	long pause = RETRY_NS;
 
-	if (err == -ENODEV && last->on & GPURT_ORDER_MANY && !(last->on & GPURT_ORDER_PUT))
+	if (err == -ENODEV && last->on & GPURT_ORDER_MANY)
 		put_back(b, &last->channels);
 	board_doubt(b);
 	b->unmanaged = true;
@@ -234,8 +230,7 @@ struct report {
 
 /*
  * Tells the host how many TSGs there are, and carries out the order that the host answers with.  A call for others is left
- * to the agent's thread.  Another agent's call may be for other channels than these.  So the agent does not rely on
- * that call: the order's set no longer exists.
+ * to the agent's thread.  Another agent's call may be for other channels than these, so this one does not rely on it.
  */
 static int declare(struct board *b, const struct report *r)
 {
@@ -259,7 +254,7 @@ static int declare(struct board *b, const struct report *r)
 	preload_lock();
 	b->unmanaged = false;
 	b->again = 0;
-	o = (struct gpurt_order){ .on = a.on, .sequence = a.sequence, .set = b->set + 1 };
+	o = (struct gpurt_order){ .on = a.on & ~(uint32_t)GPURT_ORDER_TAKEN, .sequence = a.sequence };
 	if (!(a.on & GPURT_ORDER_MANY))
 		obey(b, &o);
 	if (!b->running && a.flags & GPURT_AGENT_MANY)

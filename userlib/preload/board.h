@@ -51,11 +51,8 @@ bool board_slice(struct board *b);
 bool board_single(const struct board *b);
 /* Called with the lock held.  Nothing is known to be on or off. */
 void board_doubt(struct board *b);
-/*
- * Called with the lock held.  The agent of another process switches the TSGs.  Returns whether this process can rely on
- * that: it knows of each TSG whether it is on.
- */
-bool board_taken(struct board *b, bool on);
+/* Called with the lock held.  The agent of another process takes the TSGs off. */
+void board_taken(struct board *b);
 /* Called with the lock held.  Another process's agent may know channels that have since changed. */
 void board_change(struct board *b);
 /* Called with the lock held.  The channels that another process's agent can switch, all or none. */

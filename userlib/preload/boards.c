@@ -95,16 +95,12 @@ void board_doubt(struct board *b)
 		tsg->state = TSG_UNSURE;
 }
 
-bool board_taken(struct board *b, bool on)
+void board_taken(struct board *b)
 {
 	struct tsg *tsg;
 
 	for (tsg = b->tsgs; tsg; tsg = tsg->next)
-		if (tsg->state == TSG_UNSURE && !tsg->empty)
-			return false;
-	for (tsg = b->tsgs; tsg; tsg = tsg->next)
-		tsg->state = on ? TSG_ON : TSG_OFF;
-	return true;
+		tsg->state = TSG_OFF;
 }
 
 void board_channels(struct board *b, struct gpurt_channels *channels)

@@ -16,7 +16,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Tier
 from pycontrol.link.control import Control
 
-ON, MANY, PUT = lib.GPURT_ORDER_ON, lib.GPURT_ORDER_MANY, lib.GPURT_ORDER_PUT
+ON, MANY = lib.GPURT_ORDER_ON, lib.GPURT_ORDER_MANY
 TAKEN, ANEW = lib.GPURT_ORDER_TAKEN, lib.GPURT_ORDER_ANEW
 
 
@@ -70,24 +70,25 @@ def handles(*numbers: int) -> set[tuple[int, int]]:
     return {(number, channel) for number in numbers for channel in (1, 2)}
 
 
-def switches(actor: Actor, others: dict[Actor, int], on: int) -> None:
-    """The agent is to switch the channels of these, which leave that to it, and does."""
-    call = comes(actor, order)
-    assert (call.on & (MANY | PUT), set(call.channels)) == (MANY | on * PUT, handles(*others.values()))
-    assert actor.run(answer, call.sequence) is None
-    for other, number in others.items():
-        told = comes(other, order)
-        assert (told.on, told.set) == (on * ON | TAKEN, 100 + number)
-        assert other.run(answer, told.sequence) is None
-
-
-def test_one_agent_takes_others_off_and_puts_them_back(patient: Control, make: Make) -> None:
+def test_one_agent_takes_others_off_and_they_come_back_one_after_the_other(patient: Control, make: Make) -> None:
     urgent, others = obeys(make, 1), {obeys(make, number): number for number in (2, 3, 4)}
     urgent.run(begin, 10)
-    switches(urgent, others, on=False)
+    call = comes(urgent, order)
+    assert (call.on & MANY, set(call.channels)) == (MANY, handles(*others.values()))
+    assert urgent.run(answer, call.sequence) is None
+    for other, number in others.items():
+        told = comes(other, order)
+        assert (told.on, told.set) == (TAKEN, 100 + number)
+        assert other.run(answer, told.sequence) is None
     assert comes(urgent, begun) == RUNNING
     urgent.run(end)
-    switches(urgent, others, on=True)
+    waiting = list(others)
+    while waiting:
+        first, *waiting = waiting
+        told = comes(first, order)
+        assert told.on == ON
+        assert [one.run(order) for one in waiting] == [None] * len(waiting)
+        assert first.run(answer, told.sequence) is None
 
 
 def test_agents_that_cannot_do_that_switch_their_own(patient: Control, make: Make) -> None:

@@ -3,7 +3,8 @@
  * A minimal libcuda.so.1 over the fake GPU.  FAKE_MPS=1: another process makes its groups, as MPS's server does: the
  * preload library sees nothing of them.  A context is one time-slice group, made with the driver's own ioctls
  * (FAKE_FAMILY: nvidia or nvgpu).  A kernel of N blocks runs N microseconds; work of a context completes in order.
- * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies.  FAKE_BARE=1:
+ * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies, which have half
+ * as many channels, as with CUDA on an H200 (docs/hardware: 8, and three of 4).  FAKE_BARE=1:
  * one channel without a group instead.  FAKE_BARE=late: there is no subdevice until the program makes one.
  * FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance, and to its compute instance if one is named.
  * CUDA_VISIBLE_DEVICES=2,1: the program's devices 0 and 1 are these.  Device N is on bus 4 + N, as nvidia.py has it;
@@ -144,17 +145,27 @@ static int join_instance(const struct context *c)
 	return err;
 }
 
-/* Groups on copy engines, as CUDA makes three, with a channel each. */
+static uint32_t number_of(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? (uint32_t)atoi(text) : 1;
+}
+
+/* Groups on copy engines, as CUDA makes three. */
 static int add_groups(const struct context *c)
 {
-	uint32_t i, groups = getenv("FAKE_GROUPS") ? (uint32_t)atoi(getenv("FAKE_GROUPS")) : 1;
+	uint32_t i, j, groups = number_of("FAKE_GROUPS"), channels = (number_of("FAKE_CHANNELS") + 1) / 2;
 	uint32_t group[8] = { 0 }, channel[64] = { 0 };
 
 	for (i = 1; i < groups; i++) {
 		group[3] = channel[32] = 10 + i;	/* engine types of copy engines */
-		if (rm_alloc_with(c->fd, c->client, DEVICE, 0x1000 + i, 0xa06c, group, sizeof(group)) < 0 ||
-		    rm_alloc_with(c->fd, c->client, 0x1000 + i, 0x2000 + i, 0xc86f, channel, sizeof(channel)) < 0 ||
-		    rm_schedule(c, 0x1000 + i, 1))
+		if (rm_alloc_with(c->fd, c->client, DEVICE, 0x1000 + i, 0xa06c, group, sizeof(group)) < 0)
+			return -1;
+		for (j = 0; j < channels; j++)
+			if (rm_alloc_with(c->fd, c->client, 0x1000 + i, FAKE_COPIES * i + j, 0xc86f, channel, sizeof(channel)) < 0)
+				return -1;
+		if (rm_schedule(c, 0x1000 + i, 1))
 			return -1;
 	}
 	return 0;
@@ -179,7 +190,7 @@ EXPORT int cuDeviceGetPCIBusId(char *text, int size, int device)
 
 static int make_nvidia(struct context *c, int device)
 {
-	uint32_t i, channels = getenv("FAKE_CHANNELS") ? (uint32_t)atoi(getenv("FAKE_CHANNELS")) : 1;
+	uint32_t i, channels = number_of("FAKE_CHANNELS");
 	int bare = getenv("FAKE_BARE") != NULL, late = bare && !strcmp(getenv("FAKE_BARE"), "late"), root;
 	struct { uint32_t instance, share, more[12]; } params = { 0 };
 	const char *mig = getenv("FAKE_MIG");

@@ -321,7 +321,7 @@ static void return_at(int64_t at)
 		;
 }
 
-/* The groups of the call: those for copies have a channel each, a client's compute channels are one group. */
+/* The groups of the call, whose channels stand beside each other. */
 static int groups_of(struct hardware *h, const struct fake_channels *c, int *compute, int *count)
 {
 	int groups = 0, j;
@@ -334,7 +334,8 @@ static int groups_of(struct hardware *h, const struct fake_channels *c, int *com
 		if (j == h->count)
 			return -1;
 		if (c->channels[i] < COMPUTE) {
-			groups++;
+			groups += !i || c->clients[i] != c->clients[i - 1] ||
+				  c->channels[i] / FAKE_COPIES != c->channels[i - 1] / FAKE_COPIES;
 		} else if (!*count || compute[*count - 1] != j) {
 			compute[(*count)++] = j;
 			groups++;

@@ -17,6 +17,9 @@
 
 #include <stdint.h>
 
+/* The handles of the channels of the copy group of number 1 begin here, those of number 2 at twice that, and so on. */
+#define FAKE_COPIES 0x2000u
+
 struct hardware;
 
 /* The parameters of FIFO_DISABLE_CHANNELS (ctrl2080fifo.h). */
