@@ -19,7 +19,7 @@ from analysis.taskset.assumed import assumption_lines
 from gpurt.errors import FileError, TasksetError, UsageError
 from gpurt.text import filename, visible
 from gpurt.types import Document
-from pycontrol.commands.options import JSON, TIME, Given, TaskName, TestName, command
+from pycontrol.commands.options import JSON, TASK_NAME, TEST_NAME, TIME, Given, command
 from pycontrol.observe.fit.objection import Objection, against
 from pycontrol.observe.fit.objection import data as data_of
 from pycontrol.output import chains, render
@@ -44,9 +44,9 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing.""",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--test", "names", type=TestName(), multiple=True, metavar="NAME",
+@click.option("--test", "names", type=TEST_NAME, multiple=True, metavar="NAME",
               help="Run this test instead of those for the file's policy; repeatable.")  # fmt: skip
-@click.option("--explain", type=TaskName(), metavar="TASK",
+@click.option("--explain", type=TASK_NAME, metavar="TASK",
               help="Show the parts of a task's bound, and the lemma of each part.")  # fmt: skip
 @click.option("--region", type=TIME, metavar="TIME",
               help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for, "

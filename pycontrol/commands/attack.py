@@ -20,7 +20,7 @@ from analysis.rta import Result, Test
 from analysis.simulation.simulate import PLACES, SimulationError
 from gpurt.errors import UsageError
 from gpurt.types import Document
-from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.commands.options import FILE, JSON, TEST_NAME, command
 from pycontrol.observe.judge.chains import ChainCheck
 from pycontrol.observe.observed import chains_data, chains_text
 from pycontrol.output import render
@@ -44,7 +44,7 @@ system than the file, or critical sections may be where they were not looked at;
 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
-@click.option("--test", "name", type=TestName(), metavar="NAME",
+@click.option("--test", "name", type=TEST_NAME, metavar="NAME",
               help="The test whose bounds and system are meant, not the one that the file's verdict rests on.")
 @click.option("--states", type=click.IntRange(1, 10**9), default=5_000_000, show_default=True,
               help="Look at so many states at most.  A million takes a few seconds.")

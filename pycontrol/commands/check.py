@@ -11,7 +11,7 @@ from analysis import taskset
 from analysis.answers.chosen import beside_of, tests
 from analysis.answers.loading import analysable
 from analysis.traces.trace import load_trace
-from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.commands.options import FILE, JSON, TEST_NAME, command
 from pycontrol.observe.judge.verdict import verdict
 from pycontrol.output import render
 
@@ -29,7 +29,7 @@ trace is of another taskset."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE
-@click.option("--test", "name", type=TestName(), metavar="NAME",
+@click.option("--test", "name", type=TEST_NAME, metavar="NAME",
               help="Compare with the bounds of this test, not those of the file's policy.")  # fmt: skip
 @JSON
 def check_command(trace: Path, file: Path, name: str | None, as_json: bool) -> int:

@@ -9,7 +9,7 @@ import click
 
 from gpurt.errors import RuntimeFailure
 from pycontrol.act.demo import study
-from pycontrol.commands.options import JSON, TIME, Given, GivenPath, PolicyName, command
+from pycontrol.commands.options import JSON, POLICY_NAME, TIME, Given, GivenPath, command
 from pycontrol.ending import raised_signals
 from pycontrol.output import render
 
@@ -27,7 +27,7 @@ Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 w
 )
 @click.option("--duration", metavar="TIME", type=TIME, default="12s", show_default=True,
               help="Length of the run under each policy.")  # fmt: skip
-@click.option("--policy", "policies", multiple=True, type=PolicyName(), metavar="NAME",
+@click.option("--policy", "policies", multiple=True, type=POLICY_NAME, metavar="NAME",
               help="Run only this policy; may be repeated.")  # fmt: skip
 @click.option("-o", "--output", "out", type=GivenPath(path_type=Path, file_okay=False), default=Path("demo-results"),
               show_default=True, help="Folder for the results.")  # fmt: skip

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from analysis.papers.energy import published
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
@@ -21,19 +20,8 @@ from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from gpurt.text import near
 from gpurt.types import Document
-from pycontrol.commands.options import FOLDER, JSON, Given, GivenPath, command
+from pycontrol.commands.options import FOLDER, JSON, GivenPath, Word, command
 from pycontrol.output import render
-
-
-class ExperimentName(Given):
-    """The name of an experiment."""
-
-    name = "experiment"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The names of all experiments."""
-        known = [*EXPERIMENTS, *ENERGY, *STUDIES]
-        return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
 
 def _list(as_json: bool) -> None:
@@ -58,7 +46,8 @@ Examples:
 \b
 Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted.""",
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1, type=ExperimentName())
+@click.argument("names", metavar="[NAME]...", nargs=-1,
+                type=Word("experiment", lambda: dict.fromkeys([*EXPERIMENTS, *ENERGY, *STUDIES])))  # fmt: skip
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
               help="Number of tasksets at each point.  [default: 1000; 200 of energy]")
 @click.option("--profiles", type=GivenPath(path_type=Path, file_okay=False),

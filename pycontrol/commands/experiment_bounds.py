@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,19 +11,14 @@ from analysis.answers import compiled
 from analysis.answers.judged import data_of
 from analysis.answers.loading import analysable
 from analysis.papers import registry
-from analysis.rta import Test
 from gpurt.errors import UsageError
-from pycontrol.commands.options import FILE, JSON, TaskName, TestName, command
+from pycontrol.commands.options import FILE, JSON, TASK_NAME, Word, command
 from pycontrol.output import render
 from pycontrol.output.bounds import explained, tabulated
 
 
-class AnyTestName(TestName):
-    """The name of a test, also of one that only a paper has."""
-
-    def tests(self) -> Mapping[str, Test]:
-        """The tests of a GPU that tasks share."""
-        return registry.TESTS
+def _tests() -> dict[str, str | None]:
+    return {name: test.title for name, test in registry.TESTS.items()}
 
 
 @command(
@@ -41,9 +35,9 @@ No answer of `gpurt analyze` rests on a test that only a paper has.
 Exit codes: 0 each test bounds every task within its deadline; 1 one does not; 2 wrong usage; 3 the file is wrong.""",
 )
 @FILE
-@click.option("--test", "names", type=AnyTestName(), multiple=True, metavar="NAME",
+@click.option("--test", "names", type=Word("test", _tests), multiple=True, metavar="NAME",
               help="This test, not all of them; repeatable.")  # fmt: skip
-@click.option("--explain", type=TaskName(), metavar="TASK", help="Show the parts of a task's bound.")
+@click.option("--explain", type=TASK_NAME, metavar="TASK", help="Show the parts of a task's bound.")
 @JSON
 def bounds_command(file: Path, names: tuple[str, ...], explain: str | None, as_json: bool) -> int:
     """Bound a file's tasks by tests of papers, printed, published or repaired (docs/readings.md)."""

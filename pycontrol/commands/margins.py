@@ -15,7 +15,7 @@ from analysis.answers.loading import analysable
 from analysis.answers.periods import MAX_PERIOD_FACTOR, Period
 from analysis.answers.sensitivity import UNLIMITED, Margin
 from analysis.rta import Test
-from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.commands.options import FILE, JSON, TEST_NAME, command
 from pycontrol.output import chains, render
 from pycontrol.output.render import ms, room
 
@@ -34,7 +34,7 @@ Examples:
 Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--test", "name", type=TestName(), metavar="NAME",
+@click.option("--test", "name", type=TEST_NAME, metavar="NAME",
               help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
 @JSON
 def margins_command(file: Path, name: str | None, as_json: bool) -> int:

@@ -24,7 +24,6 @@ from pycontrol import ending
 from pycontrol.output.render import PROGRESS, QUIET
 
 if TYPE_CHECKING:
-    from analysis.rta import Test
     from pycontrol.link.control import Control
 
     Other = click.ParamType[Any]
@@ -202,14 +201,22 @@ def _group_name(text: str) -> str:
 TIME, GROUP = Parsed("time", parse_time), Parsed("group", _group_name)
 
 
-class Given(click.types.StringParamType):
-    """A text that is not empty.  An option whose variable is unset in a script is not the option left out."""
+class _NotEmpty(Other):
+    """An option whose variable is unset in a script is not the option left out.  Nor is an empty path this folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text."""
+        """The value."""
         if value == "":
             self.fail("is empty; leave the option out if that is meant", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Given(_NotEmpty, click.types.StringParamType):
+    """A text that is not empty."""
+
+
+class GivenPath(_NotEmpty, click.Path):
+    """A path that is not empty."""
 
 
 class Host(Given):
@@ -223,48 +230,37 @@ class Host(Given):
         return [*map(CompletionItem, there), CompletionItem(incomplete, type="file")]
 
 
-class TestName(Given):
-    """The name of a schedulability test."""
+class Word(Given):
+    """A name that completion knows.  ``words``: all of them with their help, asked for by completion only."""
 
-    name = "test"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The names of all tests."""
-        tests = self.tests().items()
-        return [CompletionItem(name, help=test.title) for name, test in tests if name.startswith(incomplete)]
-
-    def tests(self) -> Mapping[str, Test]:
-        """The tests that there are."""
-        from analysis.answers.registry import TESTS  # completion needs it, --help does not
-
-        return TESTS
-
-
-class TaskName(Given):
-    """The name of a task of the file that the command reads."""
-
-    name = "task"
+    def __init__(self, name: str, words: Callable[[], Mapping[str, str | None]]) -> None:
+        self.name, self.words = name, words
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The names in the file, as far as it can be read."""
-        from analysis.taskset import load  # completion needs it, --help does not
-
-        words = os.environ.get("COMP_WORDS", "").split()  # click has not read the arguments of a line that is not over
-        for file in (word for word in words if word.endswith(".toml")):
-            with suppress(GpurtError):
-                return [CompletionItem(task.name) for task in load(Path(file)).taskset
-                        if task.name.startswith(incomplete)]  # fmt: skip
-        return []
+        """Those that begin so."""
+        return [CompletionItem(one, help=text) for one, text in self.words().items() if one.startswith(incomplete)]
 
 
-class PolicyName(Given):
-    """The name of a policy."""
+def _tests() -> dict[str, str | None]:
+    from analysis.answers.registry import TESTS  # completion needs it, --help does not
 
-    name = "policy"
+    return {name: test.title for name, test in TESTS.items()}
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The names of all policies of hosts."""
-        return [CompletionItem(name) for name in Policy.words() if name.startswith(incomplete)]
+
+def _tasks() -> dict[str, str | None]:
+    """The tasks of the file that the line names, as far as it can be read."""
+    from analysis.taskset import load  # completion needs it, --help does not
+
+    words = os.environ.get("COMP_WORDS", "").split()  # click has not read the arguments of a line that is not over
+    for file in (word for word in words if word.endswith(".toml")):
+        with suppress(GpurtError):
+            return dict.fromkeys(task.name for task in load(Path(file)).taskset)
+    return {}
+
+
+#: Names of a schedulability test, of a task of the command's file, and of a policy.
+TEST_NAME, TASK_NAME = Word("test", _tests), Word("task", _tasks)
+POLICY_NAME = Word("policy", lambda: dict.fromkeys(Policy.words()))
 
 
 class GpuNumber(click.IntRange):
@@ -283,18 +279,8 @@ class GpuNumber(click.IntRange):
 
 GPU = click.option("--gpu", type=GpuNumber(), metavar="NUMBER",
                    help="Only on this GPU; all unless given.")  # fmt: skip
-TEST = click.option("--test", "name", type=TestName(), metavar="NAME",
+TEST = click.option("--test", "name", type=TEST_NAME, metavar="NAME",
                     help="Use this test, not the one that the file's verdict rests on.")  # fmt: skip
-
-
-class GivenPath(click.Path):
-    """A path that is not empty: that would be the folder where the command runs."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path."""
-        if value == "":
-            self.fail("is empty; leave the option out if that is meant", param, ctx)
-        return super().convert(value, param, ctx)
 
 
 class KeyValues(Other):

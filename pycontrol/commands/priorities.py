@@ -19,7 +19,7 @@ from analysis.taskset.write import write_values
 from gpurt.errors import TooLargeError, UsageError
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
-from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.commands.options import FILE, JSON, TEST_NAME, command
 from pycontrol.output import render
 
 
@@ -35,7 +35,7 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--test", "name", type=TestName(), metavar="NAME",
+@click.option("--test", "name", type=TEST_NAME, metavar="NAME",
               help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
 @click.option("--write", is_flag=True, help="Write the priorities into the file and change nothing else in it.")
 @JSON

@@ -9,7 +9,7 @@ import click
 
 from analysis.answers.chosen import tests
 from gpurt.files import check_writable, written
-from pycontrol.commands.options import FILE, JSON, Output, TestName, command, files_apart
+from pycontrol.commands.options import FILE, JSON, TEST_NAME, Output, command, files_apart
 from pycontrol.observe.report.evidence import gather, inputs
 from pycontrol.observe.report.page import page
 from pycontrol.output import render
@@ -31,7 +31,7 @@ not; 2 wrong usage; 3 a file is wrong or truncated, a trace is of another taskse
 @FILE
 @click.option("--trace", "traces", multiple=True, type=click.Path(path_type=Path), metavar="RUN",
               help="Compare the response times of this run with the bounds; may be repeated.")  # fmt: skip
-@click.option("--test", "name", type=TestName(), metavar="NAME",
+@click.option("--test", "name", type=TEST_NAME, metavar="NAME",
               help="Use this test instead of one for the file's policy.")  # fmt: skip
 @click.option("--elsewhere", is_flag=True, help="The system does not run on this machine: do not look at it. What the "
               "bounds assume of a machine is then unchecked.")  # fmt: skip

@@ -13,7 +13,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
-from pycontrol.commands.options import GPU, JSON, TIME, PolicyName, clients, command
+from pycontrol.commands.options import GPU, JSON, POLICY_NAME, TIME, clients, command
 from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect, told_fields
 from pycontrol.link.rules import all_raisable, is_cgroup, possible
 from pycontrol.machine import procs
@@ -96,7 +96,7 @@ Examples:
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, this host cannot do it, or a program that runs lacks the
 right to be raised, which boosted needs."""
 )
-@click.argument("name", type=PolicyName(), metavar="POLICY")
+@click.argument("name", type=POLICY_NAME, metavar="POLICY")
 @click.option("--notice", type=click.Choice(["poll", "notify"]), help="How policy job notices changes.")
 @click.option("--poll-period", "period", type=TIME, metavar="TIME", help="Polling period of policy job.")
 @GPU

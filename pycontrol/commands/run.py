@@ -19,7 +19,7 @@ from gpurt.files import check_writable
 from gpurt.text import filename, visible
 from pycontrol.act.run import crew, preload
 from pycontrol.act.run.of_file import SHARE_PERCENT, Wished, of_file
-from pycontrol.commands.options import GROUP, JSON, TIME, Output, PolicyName, command, files_apart
+from pycontrol.commands.options import GROUP, JSON, POLICY_NAME, TIME, Output, command, files_apart
 from pycontrol.output import render
 
 
@@ -47,7 +47,7 @@ With --group also 5: the host has no groups, or no place in this one."""
 @click.option("--duration", metavar="TIME", type=TIME, default="10s", show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice([mode.value for mode in Waiting]),
               help="Waiting mode of all tasks, not the file's.")
-@click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first; federated: timesliced.")
+@click.option("--policy", type=POLICY_NAME, metavar="NAME", help="Set the host's policy first; federated: timesliced.")
 @click.option("--share", type=click.IntRange(1, 100), default=SHARE_PERCENT, show_default=True, metavar="PERCENT",
               help="How much of each worst case the stand-ins take that run for tasks without a command.")  # fmt: skip
 @click.option("--tell", is_flag=True, help="Tell `gpurt watch` and other readers of the jobs of the file's own tasks.")

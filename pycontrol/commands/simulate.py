@@ -19,7 +19,7 @@ from analysis.simulation.simulate import Options, Simulation, SimulationError, S
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
-from pycontrol.commands.options import FILE, JSON, TIME, Output, PolicyName, command, files_apart
+from pycontrol.commands.options import FILE, JSON, POLICY_NAME, TIME, Output, command, files_apart
 from pycontrol.observe import documents
 from pycontrol.observe.judge.chains import simulated_chains
 from pycontrol.observe.judge.check import NOTHING_OBSERVED
@@ -51,7 +51,7 @@ task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
-@click.option("--policy", type=PolicyName(), metavar="NAME",
+@click.option("--policy", type=POLICY_NAME, metavar="NAME",
               help="Scheduling policy, not the file's; also federated: tasks own units, and copies share a bus.")
 @click.option("--waiting", type=click.Choice([mode.value for mode in Waiting]),
               help="Waiting mode of all tasks, not the file's.")

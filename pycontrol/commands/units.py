@@ -12,7 +12,7 @@ from analysis.answers.registry import UNITS as UNITS_TESTS
 from gpurt.types import DocumentView
 from pycontrol.act.plan.division import check_output, sizes_of
 from pycontrol.act.plan.units import BUSY_TEST, OBJECTIVES, TEST, own_units, units_of
-from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.commands.options import FILE, JSON, TEST_NAME, command
 from pycontrol.commands.plan_options import OUT, SIZES, UNITS
 from pycontrol.output import render
 from pycontrol.output.render import bound, ms, room
@@ -29,7 +29,7 @@ Examples:
 Exit codes: 0 every task with units holds its deadline; 1 one does not; 2 wrong usage; 3 a file is wrong.""",
 )
 @FILE
-@click.option("--test", "name", type=TestName(), metavar="NAME",
+@click.option("--test", "name", type=TEST_NAME, metavar="NAME",
               help=f"The test.  [default: {TEST}; {BUSY_TEST} if tasks wait busily]")  # fmt: skip
 @click.option("--objective", type=click.Choice(OBJECTIVES), default=OBJECTIVES[0], show_default=True,
               help="Few units, or much slack, relative to deadlines.")  # fmt: skip
