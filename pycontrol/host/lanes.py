@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The user-space host reads the most urgent connection's packet next, and users' in turn where several are equal.
 
-Each lane has the connections of one level and one user in an epoll of its own, and one epoll has all lanes.  So a turn
-costs the same however many connections have sent something.  Within a lane the kernel hands connections out in turn.
+Each lane has the connections of one level and one user in an epoll of its own.  One epoll has all urgent lanes, and
+one for each kind of the others.  So a turn costs the same however many connections have sent something, and so does a
+rest, in which the others are not waited for.  Within a lane the kernel hands connections out in turn.
 
 Lanes of agents are in turn with the most urgent ones, because an update may wait for an agent's answer.  An agent that
 sends more than answers delays others by a packet each meanwhile.
@@ -44,34 +45,29 @@ class Lanes:
     def __init__(self) -> None:
         """None yet."""
         self._epoll = select.epoll()
+        self._below = {level: select.epoll() for level in (0, AGENTS)}  # of lanes that are not urgent, by level
+        self._inner = {below.fileno(): below for below in self._below.values()}
+        for fd in self._inner:
+            self._epoll.register(fd, select.EPOLLIN)
         self._by_key: dict[tuple[int, int], Lane] = {}
         self._by_fd: dict[int, Lane] = {}
-        self._ordinary: dict[int, int] = {}  # descriptors whose lanes are not urgent, and the levels of these
         self._quiet: set[int] = set()  # levels that are not waited for
         self._turn = 0
 
     def watch(self, fd: int, wanted: bool = True, ordinary: bool = False) -> None:
         """Whether a descriptor of the host itself is to be waited for; ``ordinary``: as a lane of level 0."""
+        epoll = self._below[0] if ordinary else self._epoll
         if wanted:
-            self._register(fd, 0 if ordinary else None)
+            epoll.register(fd, select.EPOLLIN)
         else:
-            self._epoll.unregister(fd)
-            self._ordinary.pop(fd, None)
-
-    def _register(self, fd: int, level: int | None) -> None:
-        self._epoll.register(fd, 0 if level in self._quiet else select.EPOLLIN)
-        if level in (0, AGENTS):
-            self._ordinary[fd] = level
+            epoll.unregister(fd)
 
     def hush(self, quiet: bool, agents: bool = False) -> None:
         """Whether only urgent lanes, and what the host itself must see, are waited for; ``agents``: theirs, too."""
         levels = set() if not quiet else {0} if agents else {0, AGENTS}
-        before, self._quiet = self._quiet, levels
-        if before == levels:
-            return
-        for fd, level in self._ordinary.items():
-            if (level in before) != (level in levels):
-                self._epoll.modify(fd, 0 if level in levels else select.EPOLLIN)
+        for level in levels ^ self._quiet:
+            self._epoll.modify(self._below[level].fileno(), 0 if level in levels else select.EPOLLIN)
+        self._quiet = levels
 
     def lane(self, level: int, user: int) -> Lane:
         """The lane, made on first use.  Raises OSError."""
@@ -79,7 +75,7 @@ class Lanes:
         if not found:
             found = self._by_key[level, user] = Lane(level, user)
             self._by_fd[found.epoll.fileno()] = found
-            self._register(found.epoll.fileno(), level)
+            self._below.get(level, self._epoll).register(found.epoll.fileno(), select.EPOLLIN)
         return found
 
     def join(self, lane: Lane, descriptors: Iterable[tuple[int, int]]) -> None:
@@ -95,18 +91,18 @@ class Lanes:
         lane.members -= 1
         if not lane.members:
             del self._by_key[lane.level, lane.user], self._by_fd[lane.epoll.fileno()]
-            self._ordinary.pop(lane.epoll.fileno(), None)
             lane.epoll.close()
 
     def ready(self, wait: bool) -> tuple[set[int], list[Lane]]:
         """Descriptors of the host itself that are ready, and lanes with something to read."""
         own, lanes = set(), []
-        for fd, _ in self._epoll.poll(None if wait else 0):
-            lane = self._by_fd.get(fd)
-            if lane:
-                lanes.append(lane)
-            else:
-                own.add(fd)
+        for at, events in self._epoll.poll(None if wait else 0):
+            for fd, _ in self._inner[at].poll(0) if at in self._inner else [(at, events)]:
+                lane = self._by_fd.get(fd)
+                if lane:
+                    lanes.append(lane)
+                else:
+                    own.add(fd)
         return own, lanes
 
     def choose(self, lanes: list[Lane]) -> Lane:
