@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from analysis import rta
-from analysis.answers import registry
 from analysis.model import GpuSegment, Kernel, Platform, Task, Taskset, Waiting
 from analysis.model.conflicts import Neighbours
 from analysis.partition.merge import Infeasible
@@ -146,12 +143,6 @@ def shared_cpus(taskset: Taskset) -> str:
         if len(there) > 1:
             return f"{', '.join(there)} share CPU {cpu}, and waiting for a CPU is not part of what can be proved here"
     return ""
-
-
-def without_gpu(taskset: Taskset) -> rta.Result:
-    """The bounds of real-time tasks that do not use the GPU, where none that does is on a CPU of theirs."""
-    tasks = tuple(task for task in taskset.real_time if not task.uses_gpu)
-    return registry.find_test("gcaps-suspend").run(replace(taskset, tasks=tasks, partitions=()))
 
 
 def lacking(found: Allocation) -> str:

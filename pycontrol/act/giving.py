@@ -8,13 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.answers import partitions as plan
 from analysis.answers.loading import refuse_file
 from analysis.answers.verdict import answer
-from analysis.model import Assumed, Task, Taskset
-from analysis.model.platform import ISOLATED
-from analysis.partition.merge import Merger
-from analysis.rta.partition_order import locked, not_isolated
+from analysis.model import Assumed, Task
 from analysis.taskset import TasksetFile
 from analysis.taskset.assumed import of_tests
 from gpurt.errors import FileError
@@ -75,7 +71,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         refuse_file(loaded, workers=True)
     verdict = answer(loaded.taskset)
     assumes = of_tests(loaded.taskset, [verdict.test.waiting if verdict.test else None])
-    proof = verdict.why and standing_places(loaded.taskset, verdict.why)
+    proof = verdict.why
     if not proof and loaded.unmodelled:  # by force
         proof = loaded.unmodelled[0].message
     if proof and not force:
@@ -99,34 +95,6 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         for task in loaded.taskset
     }
     return Given(verdict.policy, proof, other, True, found, pids, assumes)
-
-
-def standing_places(taskset: Taskset, why: str) -> str:
-    """Why a file does not hold as it is, which ``why`` says; empty if each partition passes `plan partitions`' test.
-
-    That test, `fp`, needs a CPU for each task; it also is for policy boosted.  Tasks without GPU work are no part of
-    the test and have to be in time by themselves.
-    """
-    sized = all(part.size is not None for part in taskset.partitions)
-    if not sized or not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
-        return why
-    if taskset.platform.begin != ISOLATED or any(part.shared for part in taskset.partitions):
-        return why
-    if unknown := not_isolated(taskset) or locked(taskset):
-        return unknown
-    if without := plan.without_gpu(taskset).why:
-        return without
-    try:
-        given = plan.workload(taskset, "fp")
-    except plan.Unplannable as error:
-        return str(error)
-    homes = {task.name: task.partition.name for task in taskset if task.partition}
-    merger = Merger(given)
-    for part in taskset.partitions:
-        inside = [index for index, item in enumerate(given.items) if homes[item.name] == part.name]
-        if inside and not merger.passes(inside, part.size or 0):
-            return f"partition {part.name} misses deadlines on its {part.size} units"
-    return ""
 
 
 def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:

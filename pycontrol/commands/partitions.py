@@ -18,7 +18,7 @@ from gpurt.types import Document
 from pycontrol.act.plan import division
 from pycontrol.act.plan.division import Wish, check_output, divide, made, partition_names, refused
 from pycontrol.commands.options import FILE, JSON, command
-from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT, SIZES, UNITS
+from pycontrol.commands.plan_options import ANY_INSIDE, MOST, OUT, SIZES, UNITS
 from pycontrol.output import render
 from pycontrol.output.render import bound, room
 
@@ -48,7 +48,6 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 
 @MECHANISM
 @GPU_OF_MECHANISM
 @MOST
-@GPU_ONLY
 @OUT
 @JSON
 def partitions_command(file: Path, output: Path | None, as_json: bool, **wanted: Any) -> int:
@@ -67,22 +66,21 @@ def partitions_command(file: Path, output: Path | None, as_json: bool, **wanted:
     text = [f"DOES NOT FIT: {why}" if why else ""]
     if not isinstance(found, Infeasible):
         data |= _data(found, divided.shared, divided.result)
-        text = [_headline(found, why, divided.shared), *_tables(found, data)]
+        text = [_headline(found, why), *_tables(found, data)]
         if output and not why:
-            text += _written(output, made(loaded, text_of_file, found, divided.parts), wish.gpu_only, data)
+            text += _written(output, made(loaded, text_of_file, found, divided.parts), data)
     render.note(*data["notes"], as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
     return 0 if data["fits"] else 1
 
 
-def _written(output: Path, text: str, gpu_only: bool, data: Document) -> list[str]:
+def _written(output: Path, text: str, data: Document) -> list[str]:
     """Writes the file, unless `gpurt analyze` says no of it; changes the document, and returns lines."""
     no = refused(output, text)
-    if no and not gpu_only:
+    if no:
         why = f"nothing was written: of that file gpurt analyze says: {no}"
         data |= {"fits": False, "why": why}
         return [f"NOT PROVED: {why}"]
-    data["notes"] += [f"of the written file gpurt analyze says: {no}"] if no else []
     with files.written(output) as out:
         out.write(text.encode())
     data["files"] = [output]
@@ -111,13 +109,12 @@ def _data(found: Allocation, shared: str, result: Result | None = None) -> Docum
     }  # fmt: skip
 
 
-def _headline(found: Allocation, why: str, shared: str) -> str:
+def _headline(found: Allocation, why: str) -> str:
     if found.fits and why:
         return f"NOT PROVED: {why}"
     if why:
         return f"DOES NOT FIT: {why} (the best found):"
-    what = "GPU work alone fits" if shared else "fits"
-    return f"{what} in {found.units} of {found.workload.units} compute units ({found.workload.inside} inside)"
+    return f"fits in {found.units} of {found.workload.units} compute units ({found.workload.inside} inside)"
 
 
 def _tables(found: Allocation, told: Document) -> list[str]:

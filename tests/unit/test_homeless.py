@@ -23,12 +23,11 @@ def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
     return caller(capfd)
 
 
-@pytest.mark.parametrize("more", [[], ["--gpu-only"]])
-def test_partition_plans_for_no_best_effort(gpurt: Gpurt, tmp_path: Path, more: list[str]) -> None:
+def test_partition_plans_for_no_best_effort(gpurt: Gpurt, tmp_path: Path) -> None:
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(EXAMPLE.read_text())
-    assert gpurt("plan", "partitions", file, *more)[0] == 0
+    assert gpurt("plan", "partitions", file)[0] == 0
     file.write_text(EXAMPLE.read_text() + STRAY)
-    code, text, _ = gpurt("plan", "partitions", file, *more, "-o", out)
+    code, text, _ = gpurt("plan", "partitions", file, "-o", out)
     assert (code, out.exists()) == (1, False)
     assert text.startswith("NOT PROVED: stray is best effort and uses the GPU, and no partition is planned for it")

@@ -69,17 +69,11 @@ def check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
     files.check_writable(output)
 
 
-def check_inside(inside: str, gpu_only: bool) -> None:
-    """Raises UsageError for a test that takes CPUs into account where the user wants a plan of the GPU work alone."""
-    if gpu_only and inside in COUPLED:
-        raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
-
-
 def unproved(given: Workload, shared: str) -> str:
     """Why nothing is proved of what fits; empty if it is."""
     if not given.items:
         return "no real-time task uses the GPU, so nothing was proved"
-    return f"{shared}; --gpu-only plans the GPU work alone" if shared else ""
+    return shared
 
 
 def division_workload(
@@ -152,7 +146,6 @@ class Wish:
     mechanism: str | None
     gpu: int | None
     most: int | None
-    gpu_only: bool
 
 
 @dataclass(frozen=True)
@@ -174,7 +167,6 @@ class Divided:
 
 def divide(taskset: Taskset, wish: Wish) -> Divided:
     """Divides the GPU anew, whatever partitions the taskset has.  Raises UsageError, DeviceError."""
-    check_inside(wish.inside, wish.gpu_only)
     taskset = replace(taskset, partitions=())
     offer = _offer(wish, taskset)
     given = division_workload(taskset, wish.inside, wish.units, wish.sizes, wish.most)
@@ -191,5 +183,5 @@ def divide(taskset: Taskset, wish: Wish) -> Divided:
         parts, why = realised(offer.mechanism, given.units, wanted, offer.hardware)
         why = why or offered.unconfirmed(offer, [size for _, size in wanted])
     notes += offered.offer_conditions(offer, [] if why else [one.size or 0 for one in parts]) if offer else []
-    why = why or plan.homeless(taskset) or unproved(given, "" if wish.gpu_only else shared)
+    why = why or plan.homeless(taskset) or unproved(given, shared)
     return Divided(given, found, result, parts, why, shared, notes)
