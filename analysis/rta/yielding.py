@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from analysis.model import Copy, CpuSegment, GpuSegment, Segment, Task, Taskset
 from analysis.model.platform import ISOLATED, TURNS, Platform, Yield
+from analysis.rta.regions import longest_known
 from gpurt.units import exact_ms
 
 
@@ -80,12 +81,14 @@ def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
     if not able:
         return f'{name} is for begin = "{ISOLATED}", and the file has "{platform.begin}"'
     values, equal = platform.yields, _equal(found)
+    region = max(platform.region, longest_known(taskset))
     free = {t.process or (t.thread.name if t.thread else t.name) for t in taskset if t.best_effort and t.uses_gpu}
     least = min(len(free), 1) if platform.begin == TURNS else len(free)
     reasons = {
         "yield is missing in [platform]: what was measured of slices and decisions": values is None,
         "theta is missing in [platform]: what a context switch takes": not platform.theta_known,
-        "alpha is below theta, although updates wait for switches under way": platform.alpha < platform.theta,
+        f"alpha is below theta{' and the region' * bool(region)}, although updates wait for switches under way":
+            platform.alpha < platform.theta + region,
         f"groups is below {least}: so many of the file's best-effort processes use the GPU at once":
             values is not None and values.groups < least,
         "stall is not 0: anyone may make calls at any rate, and each stops whatever executes":

@@ -19,6 +19,7 @@ from analysis.attack.exact import TooManyStatesError, explore
 from analysis.model import MS, US, Taskset, Waiting
 from analysis.model.platform import TURNS, Yield
 from analysis.rta import Bound
+from analysis.rta.regions import switching
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import parse
 from gpurt.errors import TasksetError
@@ -229,6 +230,19 @@ def test_the_most_urgent_slice_ends_too() -> None:
     assert wcrt(short, "camera") == (1_500 + 130_000 + 1_750) * US
     assert exceeded(short, slow)
     assert not exceeded(short, short)
+
+
+@pytest.mark.parametrize("region", [300 * US, 1 * MS])
+def test_a_switch_under_way_waits_for_a_region(region: int) -> None:
+    """An update that does not outlast it has no bound: simulations exceed the one that forgets the region."""
+    found = taskset_of(CAMERA, TRAINER, groups=2)
+    fast = replace(found, platform=replace(found.platform, alpha=300 * US, region=region))
+    failures = registry.TESTS["gcaps-suspend"].run(fast).failures
+    assert {str(one).partition("because ")[2] for one in failures} == {
+        "alpha is below theta and the region, although updates wait for switches under way"
+    }
+    slow = replace(found, platform=replace(found.platform, alpha=found.platform.theta + region, region=region))
+    assert not exceeded(slow, switching(slow))
 
 
 @pytest.mark.parametrize(
