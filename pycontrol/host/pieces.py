@@ -43,5 +43,5 @@ class HostPieces:
             raise
         if found is None:
             raise Unfinished
-        self._about = None
+        self._about, self._steps = None, iter(())  # which may have kept a descriptor
         return found

@@ -114,7 +114,7 @@ def is_quiet_elsewhere(owner: Owner) -> bool:
 
 
 def look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
-    """Looks at the threads of processes: yields None after each SOME threads, and at last its findings.
+    """Looks at the threads of processes: yields None after each SOME of them, and at last its findings.
 
     A process that has more than GPURT_STUCK_THREADS counts as executing, as does one that this process may not see.
     """
@@ -125,19 +125,18 @@ def look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
 
 
 def _look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
-    seen = executed = 0
+    executed = 0
     for pid in pids:
-        tids = procs.threads(pid, lib.GPURT_STUCK_THREADS + 1)
-        for number, tid in enumerate(tids, 1):
-            if seen and seen % SOME == 0:
-                yield None
-            seen += 1
-            state, time = thread(pid, tid)
-            executed += time
-            if state in ("", "R") or number > lib.GPURT_STUCK_THREADS:
-                yield Threads(False, 0)
-                return
-        if not tids:
+        seen = 0
+        for piece in procs.threads_in_pieces(pid, SOME):
+            for state, time in (thread(pid, tid) for tid in piece):
+                seen += 1
+                executed += time
+                if state in ("", "R") or seen > lib.GPURT_STUCK_THREADS:
+                    yield Threads(False, 0)
+                    return
+            yield None
+        if not seen:
             yield Threads(False, 0)
             return
     yield Threads(True, executed)

@@ -16,6 +16,7 @@ import os
 import weakref
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
 from gpurt._gpurt import lib
@@ -295,12 +296,13 @@ def _search(pid: int, tid: int, likely: int) -> Iterator[int | None]:
             yield one
             return
     if tid > 0 and len(_ids(pid, pid)) > 1:
-        for number, one in enumerate(procs.threads(pid, MAX_THREADS_SEARCHED)):
-            if number % READS == 0:
-                yield None
-            if _ids(pid, one)[-1:] == [tid]:
-                yield one
-                return
+        pieces = chain.from_iterable(procs.threads_in_pieces(pid, READS) for _ in range(2))  # one may be missing once
+        for piece in islice(pieces, 2 * MAX_THREADS_SEARCHED // READS):
+            yield None
+            for one in piece:
+                if _ids(pid, one)[-1:] == [tid]:
+                    yield one
+                    return
     raise LookupError(tid)
 
 

@@ -208,8 +208,8 @@ def works(path: Path, _count: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def attack(how: Callable[[Path, int], Iterator[None]], path: Path, count: int) -> Iterator[None]:
-    """A process that attacks, once it has all its connections."""
+def attack(how: Callable[[Path, int], Iterator[None]], path: Path, count: int) -> Iterator[int]:
+    """A group of processes that attacks, once it has all its connections: its number."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -225,7 +225,7 @@ def attack(how: Callable[[Path, int], Iterator[None]], path: Path, count: int) -
     if not os.read(reader, 1):
         raise SystemExit(f"bench attacks: {how.__name__} failed")
     os.close(reader)
-    yield
+    yield child
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
@@ -272,8 +272,12 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
             with Emulator(Platform(1), gpus=GPUS) as emulator, attack(how, emulator.socket, count):
                 yield from shown(how.__name__, begins(emulator.socket, samples), alone)
         with Emulator(Platform(1), gpus=GPUS) as emulator, contextlib.ExitStack() as stack:
-            for how in reversed(attacks):  # those last that keep the host busiest while others prepare
-                stack.enter_context(attack(how, emulator.socket, FEW))
+            groups = []
+            for how in attacks:
+                groups.append(stack.enter_context(attack(how, emulator.socket, FEW)))
+                os.killpg(groups[-1], signal.SIGSTOP)  # until all are ready
+            for group in groups:
+                os.killpg(group, signal.SIGCONT)
             yield from shown("all", begins(emulator.socket, samples), alone)
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -61,6 +62,25 @@ def test_what_cannot_be_read_is_not_taken_for_gone() -> None:
         assert procs.has_thread(ME, ME)
     assert not procs.ended(ME, start)
     assert procs.ended(ME, start + 1)
+
+
+def test_the_threads_of_a_process_come_a_few_at_a_time() -> None:
+    """The kernel looks up each one that it tells of, so that a long list is a long system call."""
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait) for _ in range(40)]
+    for one in threads:
+        one.start()
+    try:
+        pieces = list(procs.threads_in_pieces(ME, 8))
+        assert {len(piece) for piece in pieces[:-1]} <= set(range(6, 11))
+        listed = [int(one) for one in os.listdir(f"/proc/{ME}/task")]
+        assert sorted(tid for piece in pieces for tid in piece) == sorted(listed)
+        assert procs.threads(ME)[0] == ME
+        assert {one.native_id for one in threads} < set(procs.threads(ME))
+        assert len(procs.threads(ME, 5)) == 5
+    finally:
+        over.set()
+    assert procs.threads(1 << 30) == []
 
 
 def test_a_process_that_was_reaped_has_ended() -> None:
