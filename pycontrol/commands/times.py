@@ -98,7 +98,7 @@ def times_command(
             measured = measure_program(planned, options, here, bar.update)
     account = Account(
         measured.results[0].jobs.task or Path(command[0]).name, period, command, planned, measured.results,
-        measured.stopped, share, here, without, measured.outputs, clocks.look(), clocks.nvidia_now(),
+        measured.stopped, share, here, without, clocks.look(), clocks.nvidia_now(),
     )  # fmt: skip
     found = seen_times(measured.results, share)
     text = entry(account, found) + "\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """All runs of a measurement, in the planned order; whether they are of the same files, and their jobs correspond.
 
-gpurt does not see libraries that a program loads, files that a program opens by itself, nor its environment.
+gpurt looks at the files of programs, not at libraries that they load, files that they read, nor their environment.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from gpurt.errors import GpurtError, RuntimeFailure
 from gpurt.text import filename
@@ -22,42 +23,17 @@ class Campaign:
     """The results of the runs that were complete, at least one.
 
     ``stopped``: why there are fewer than planned; empty if there are not.  ``interrupted``: it was the user.
-    ``outputs``: files that the program was given and has changed.
     """
 
     results: tuple[ProfileResult, ...]
     stopped: str = ""
     interrupted: bool = False
-    outputs: tuple[str, ...] = ()
 
 
-class Contents:
-    """The contents of the program's file, its co-runner's, and files that they are given: of other ones, runs have no
-    common worst case.
-
-    ``outputs``: the files that a run changed or made; the program writes them.
-    """
-
-    def __init__(self, plan: Sequence[Planned], options: ProfileOptions, here: Here) -> None:
-        self.outputs: set[str] = set()
-        self._program = files(options.command[:1])
-        self._command, self._beside = options.command, files(here.beside) if here.beside else []
-        named = [found for one in plan for found in files(one.command(options.command))]
-        loaded = [options.preload] if options.preload and os.path.isfile(options.preload) else []
-        self._stamps = {path: _stamp(path) for path in (*named, *self._beside, *loaded)}
-
-    def check(self) -> None:
-        """Called before and after a run.  Raises RuntimeFailure: a file that is no output has changed."""
-        for path in self._changed():
-            raise RuntimeFailure(f"{filename(path)} has changed since the measurement began: begin it anew")
-
-    def after(self, run: Planned) -> None:
-        """Called after each run: the files that it has written are outputs from now on."""
-        made = [path for path in files(run.command(self._command)) if path not in self._stamps]
-        self.outputs |= {path for path in (*self._changed(), *made) if path not in self._program}
-
-    def _changed(self) -> list[str]:
-        return [path for path, seen in self._stamps.items() if path not in self.outputs and _stamp(path) != seen]
+def _stamps(options: ProfileOptions, here: Here) -> dict[str, tuple[int, ...]]:
+    """What the runs of a measurement must have in common: the files of the program, of its co-runner, of a library."""
+    programs = [files(command[:1]) for command in (options.command, here.beside) if command]
+    return {path: _stamp(path) for path in (*chain.from_iterable(programs), *filter(None, [options.preload]))}
 
 
 def _stamp(path: str) -> tuple[int, ...]:
@@ -85,25 +61,23 @@ def measure_program(
         KeyboardInterrupt: Ctrl-C in the first run.
     """
     results: list[ProfileResult] = []
-    contents = Contents(plan, options, here)
+    stamps = _stamps(options, here)
     for planned in plan:
         try:
             options.stop.check()
-            contents.check()
             made = execute_once(planned, options, here)
-            contents.after(planned)
-            contents.check()
+            if changed := [path for path, seen in stamps.items() if _stamp(path) != seen]:
+                raise RuntimeFailure(f"{filename(changed[0])} has changed since the measurement began: begin it anew")
         except (GpurtError, KeyboardInterrupt) as error:
             if not results:
                 raise
-            contents.after(planned)
             interrupted = isinstance(error, KeyboardInterrupt)
             why = f"run {planned.number} of {len(plan)}: {'interrupted' if interrupted else error}"
-            return Campaign(tuple(results), why, interrupted, tuple(sorted(contents.outputs)))
+            return Campaign(tuple(results), why, interrupted)
         results.append(made)
         compare_runs(results, options)
         progress(1)
-    return Campaign(tuple(results), outputs=tuple(sorted(contents.outputs)))
+    return Campaign(tuple(results))
 
 
 def compare_runs(results: Sequence[ProfileResult], options: ProfileOptions) -> None:

@@ -31,7 +31,7 @@ class Account:
     """How a task was measured.
 
     ``period``: as the user said, ns; None: the releases say it.
-    ``without``: the conditions that were left out, and why.  ``outputs``: see campaign.Campaign.
+    ``without``: the conditions that were left out, and why.
     ``after``: the clocks after the runs.  ``nvidia``: nvidia-smi's words about them.
     """
 
@@ -44,7 +44,6 @@ class Account:
     margin: Fraction
     here: Here
     without: Mapping[Condition, str]
-    outputs: Sequence[str] = ()
     after: MachineClocks = UNKNOWN_CLOCKS
     nvidia: Sequence[str] = ()
 
@@ -161,8 +160,6 @@ def run_remarks(account: Account) -> list[str]:
         notes.append(f"GPU segments of no job, which were left out: {outside}")
     notes += _others(results)
     notes += account.clocks.warnings()
-    notes += [f"the program has changed {one}, which it is given; if it is an input, runs differ" for one in
-              account.outputs]  # fmt: skip
     if any(gpu.policy is Policy.TIMESLICED for gpu in account.here.gpus):
         notes.append("under policy timesliced what else used the GPU counts in the times; measure under another policy")
     elif any(not segment.priority for one in results for segment in one.segments):

@@ -429,20 +429,16 @@ def test_a_program_that_changes_in_the_middle_is_not_measured_as_one(profile: Pr
     words = PROGRAM.replace("sys.argv[1:]:", "sys.argv[1:2]:")
     (tmp_path / "eye").write_text(f"#!{sys.executable}\n{words}")
     (tmp_path / "eye").chmod(0o755)
-    (tmp_path / "out").touch()
     with (tmp_path / "eye").open("a") as eye:
         eye.write("""
-open("out", "a").write("x")
 if len(open("runs").readlines()) == 3:
     open("eye", "a").write("#")
 """)
-    command = ["--", "./eye", "1", "data", "out"]
-    (tmp_path / "data").write_text("1")
+    command = ["--", "./eye", "1"]
     code, out, _ = profile("--runs", "9", "--condition", "quiet", "--json", *command)
     document = json.loads(out)
     assert (code, document["runs"]) == (6, 2)
     assert document["why"].startswith("run 3 of 9: ./eye has changed since the measurement began: begin it anew")
-    assert any(note.startswith("the program has changed out, ") for note in document["notes"])
 
 
 def test_a_child_that_uses_the_gpu_is_not_passed_over(profile: Profile, tmp_path: Path) -> None:

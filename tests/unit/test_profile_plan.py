@@ -23,7 +23,7 @@ from pycontrol.commands.times import CONDITIONS
 from pycontrol.link.control import EventRecord
 from pycontrol.machine.clocks import Clock, MachineClocks
 from pycontrol.measure import conditions
-from pycontrol.measure.campaign import Contents, compare_runs
+from pycontrol.measure.campaign import compare_runs
 from pycontrol.measure.conditions import Condition, Here, choose
 from pycontrol.measure.entry import Account, entry, run_remarks
 from pycontrol.measure.plan import MOST_RUNS, Planned, plan_runs
@@ -280,29 +280,6 @@ def test_runs_of_other_jobs_are_not_compared() -> None:
         compare_runs([first, second], ProfileOptions(["x"]))
     with pytest.raises(RuntimeFailure, match=r"announces jobs of no task, run 1 .* others"):
         compare_runs([first, replace(first, jobs=replace(first.jobs, task="a"))], ProfileOptions(["x"]))
-
-
-def test_changed_files_are_noticed_and_outputs_are_not_inputs(tmp_path: Path) -> None:
-    program, data = tmp_path / "program", tmp_path / "data"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    data.write_text("1")
-    options = ProfileOptions([str(program), str(data), f"{tmp_path}/made.{{}}"])
-    plan = [Planned(1, Condition.QUIET, "a")]
-    contents = Contents(plan, options, Here([], None))
-    contents.check()
-    data.write_text("12")
-    with pytest.raises(RuntimeFailure, match="data has changed since the measurement began"):
-        contents.check()
-    for name in ("made.a", "made.b", "other"):
-        (tmp_path / name).write_text("1")
-    contents.after(plan[0])
-    assert contents.outputs == {str(data), f"{tmp_path}/made.a"}  # of another input's file nothing is known
-    contents.check()
-    program.write_text("#!/bin/bash\n")
-    contents.after(plan[0])
-    with pytest.raises(RuntimeFailure, match="program has changed since"):
-        contents.check()
 
 
 def results(*rows: tuple[Condition, list[tuple[int, ...]]], cpu: int | None = None) -> list[ProfileResult]:
