@@ -108,9 +108,7 @@ def explore(
     found.most_states = states
     found.flags = lib.GPURT_EXPLORE_PERIODIC * periodic | lib.GPURT_EXPLORE_STOP * stop
     limit = ffi.new("uint64_t[]", [_limit(t, unit, limits) for t in taskset] + [*chain.from_iterable(bounds)] or 1)
-    status = lib.gpurt_explore(
-        call.config, call.tasks, count, call.segments, limit, found, worst, 2**32 - 1, ffi.NULL, 0, ffi.NULL
-    )
+    status = lib.gpurt_explore(call.config, call.tasks, count, call.segments, limit, found, worst)
     if status == -lib.GPURT_SIM_ETIME:
         raise TooManyStatesError(least, states, found.states)
     if status == -lib.GPURT_SIM_EFULL:

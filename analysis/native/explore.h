@@ -27,12 +27,10 @@ struct gpurt_exploration {
 /*
  * Explores all schedules.  @limit: for each task a response time, and then for each chain GPURT_SIM_MEASURES times; the
  * search leaves a schedule that exceeds one.  Writes the longest response time of each task and the longest times of
- * each chain to @worst; an unfinished job counts with the time since its release.  Events of a schedule that leads to
- * the worst of task @show go to @events, with room for @room.  Writes to *@used how many there were.  Returns 0,
- * -GPURT_SIM_ETIME: more states than asked for, or another -enum gpurt_sim_error.
+ * each chain to @worst; an unfinished job counts with the time since its release.  Returns 0, -GPURT_SIM_ETIME: more
+ * states than asked for, or another -enum gpurt_sim_error.
  */
 int gpurt_explore(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
-		  const struct gpurt_sim_segment *segments, const u64 *limit, struct gpurt_exploration *x, u64 *worst,
-		  u32 show, struct gpurt_sim_event *events, u64 room, u64 *used);
+		  const struct gpurt_sim_segment *segments, const u64 *limit, struct gpurt_exploration *x, u64 *worst);
 
 #endif
