@@ -135,6 +135,25 @@ def test_a_thread_that_spins_though_it_is_said_to_suspend(file: TasksetFile) -> 
     assert timed(Judge(file, {}, policy="timesliced"), 3, 2900) == []
 
 
+@pytest.mark.parametrize("begin", ["yield", "turns"])
+def test_lengths_of_segments_that_begin_by_yield(tmp_path: Path, begin: str) -> None:
+    """Others execute beside one until they are off: for 1.4 ms here, and an update."""
+    path = tmp_path / "tasks.toml"
+    measured = 'yield = { slice = "0.5ms", groups = 2, decision = "50us", stall = "0us" }'
+    path.write_text(FILE.replace('"segment"', f'"segment"\nbegin = "{begin}"\n{measured}'))
+    file = taskset.load(path)
+    for owned, long in ((4100, False), (4300, True)):
+        events = [*job("fast", 0, 0, 8000), *segment("fast", 0, owned)]
+        assert kinds(found(Judge(file, {}), events)) == [(What.SEGMENT, "fast", 0)] * long
+    for seed in range(5):
+        options = Options("segment", None, "random", horizon=10**9, seed=seed)
+        trace = simulate(file.taskset, options, events=20_000).trace
+        assert trace
+        result = judged(trace, file)
+        assert [one.line() for one in result.findings if one.what.sort is not Sort.PROMISE] == []
+        assert all(line.segments for line in result.lines)
+
+
 def test_a_thread_that_is_off_its_cpu_outside_its_segments(file: TasksetFile) -> None:
     """No bound has a thread that sleeps there; a more urgent task may have its CPU."""
     judge = Judge(file, {})

@@ -18,8 +18,13 @@ class Limits:
 
     def __init__(self, file: TasksetFile, policy: PolicyFacts, gpus: int) -> None:
         self._file, self._policy = file, policy
-        self._unknown = bool(file.lacks) or file.taskset.platform.begin != ISOLATED  # which has no updates at begins
         taskset = file.taskset
+        begins, values = taskset.platform.begin != ISOLATED, taskset.platform.yields
+        self._unknown = bool(file.lacks) or (begins and values is None)
+        #: For so long others may execute beside an owner that does not wait until they are off.
+        self._beside_it = 0
+        if begins and values:
+            self._beside_it = values.lazy + 2 * values.decision + taskset.platform.epsilon + taskset.platform.region
         self._costs = [taskset.platform.costs(part) for part in taskset.parts]
         self._apart = gpus == len(taskset.parts)
         self._cpu = {task.name: _cpu(task) for task in taskset}
@@ -138,7 +143,8 @@ class Limits:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
         others = sum(_jobs(one, owned) * takes for one, takes in delays)
-        return declared, declared + held.updates * self._epsilon[task.name] + self._latency + others
+        costs = held.updates * self._epsilon[task.name] + self._latency + self._beside_it
+        return declared, declared + costs + others
 
 
 def _jobs(task: Task, time: int) -> int:

@@ -104,7 +104,7 @@ def _compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | No
     remarks = notes(seen.lines, recorded)
     if gone := lost(recorded, loaded):
         remarks.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
-    if loaded.taskset.platform.begin != ISOLATED:
+    if loaded.taskset.platform.begin != ISOLATED and loaded.taskset.platform.yields is None:
         remarks.append(f"segments begin by {loaded.taskset.platform.begin}: the lengths of segments were not judged")
     elif loaded.lacks:
         remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
