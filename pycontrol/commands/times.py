@@ -15,6 +15,7 @@ from gpurt.text import visible
 from gpurt.types import Document
 from pycontrol.act.run import preload
 from pycontrol.commands.options import JSON, TIME, Output, command
+from pycontrol.ending import raised_signals
 from pycontrol.link.control import connect
 from pycontrol.machine import clocks
 from pycontrol.machine.placement import fifo_permitted
@@ -24,12 +25,11 @@ from pycontrol.measure.conditions import Condition, Here, about, choose, left_ou
 from pycontrol.measure.entry import Account, entry, percent, run_remarks
 from pycontrol.measure.plan import PLACE, plan_runs
 from pycontrol.measure.run import ProfileOptions
-from pycontrol.measure.stop import Guard, Stop
+from pycontrol.measure.stop import Guard
 from pycontrol.measure.summary import MeasuredTime as Seen
 from pycontrol.measure.summary import chances, read_margin
 from pycontrol.measure.summary import summary_times as seen_times
 from pycontrol.output import render
-from pycontrol.signals import INTERRUPTED
 
 STDERR = 2
 CONDITIONS = ("quiet", "cold", "cpu", "gpu", "beside")
@@ -46,7 +46,7 @@ Examples:
 \b
 Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 4 no host;
 5 the priority, or a condition that was named, cannot be had here;
-6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C, SIGTERM or SIGHUP.
+6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C or SIGHUP; 143 SIGTERM.
 If a run fails after complete ones, or at such a signal, the entry of those that were complete is written.""",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -89,10 +89,10 @@ def times_command(
     conditions, without = choose(named, here)
     planned = plan_runs(runs, inputs, conditions)
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
-    with Stop().installed() as stop, Guard() as guard:
+    with raised_signals(), Guard() as guard:
         options = ProfileOptions(
             command, device, theta, duration, _library(command[0]) if auto else "", priority or 0,
-            task, per_job, None if output and not as_json else STDERR, stop, guard,
+            task, per_job, None if output and not as_json else STDERR, guard,
         )  # fmt: skip
         with render.progress(len(planned), "measuring") as bar:
             measured = measure_program(planned, options, here, bar.update)
@@ -108,9 +108,9 @@ def times_command(
             file.write(text.encode())
     notes = _notes(account, found)
     render.note(*notes, as_json=as_json)
-    code = INTERRUPTED if measured.interrupted else RuntimeFailure.exit_code if measured.stopped else 0
+    code = measured.interrupted or (RuntimeFailure.exit_code if measured.stopped else 0)
     if as_json or not output:
-        data = {**_data(account, found, measured.interrupted), "exit_code": code, "entry": text, "notes": notes,
+        data = {**_data(account, found, bool(measured.interrupted)), "exit_code": code, "entry": text, "notes": notes,
                 "files": [output] if output else []}  # fmt: skip
         render.emit(data, as_json, text.rstrip("\n"))
     return code

@@ -16,18 +16,24 @@ from gpurt.text import filename
 from pycontrol.measure.conditions import Here, files
 from pycontrol.measure.plan import Planned
 from pycontrol.measure.run import ProfileOptions, ProfileResult, execute_once
+from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
     """The results of the runs that were complete, at least one.
 
-    ``stopped``: why there are fewer than planned; empty if there are not.  ``interrupted``: it was the user.
+    ``stopped``: why there are fewer than planned; empty if there are not.  ``interrupted``: the exit
+    code if it was the user; else 0.
     """
 
     results: tuple[ProfileResult, ...]
     stopped: str = ""
-    interrupted: bool = False
+    interrupted: int = 0
+
+
+class UnlikeError(RuntimeFailure):
+    """Jobs of two runs do not correspond."""
 
 
 def _stamps(options: ProfileOptions, here: Here) -> dict[str, tuple[int, ...]]:
@@ -62,21 +68,24 @@ def measure_program(
     """
     results: list[ProfileResult] = []
     stamps = _stamps(options, here)
-    for planned in plan:
-        try:
-            options.stop.check()
+    try:
+        for planned in plan:
             made = execute_once(planned, options, here)
             if changed := [path for path, seen in stamps.items() if _stamp(path) != seen]:
                 raise RuntimeFailure(f"{filename(changed[0])} has changed since the measurement began: begin it anew")
-        except (GpurtError, KeyboardInterrupt) as error:
-            if not results:
-                raise
-            interrupted = isinstance(error, KeyboardInterrupt)
-            why = f"run {planned.number} of {len(plan)}: {'interrupted' if interrupted else error}"
-            return Campaign(tuple(results), why, interrupted)
-        results.append(made)
-        compare_runs(results, options)
-        progress(1)
+            compare_runs([*results, made], options)
+            results.append(made)
+            progress(1)
+    except UnlikeError:
+        raise
+    except (GpurtError, KeyboardInterrupt) as error:
+        if not results:
+            raise
+        interrupted = 0
+        if isinstance(error, KeyboardInterrupt):
+            interrupted = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        why = f"run {len(results) + 1} of {len(plan)}: {'interrupted' if interrupted else error}"
+        return Campaign(tuple(results), why, interrupted)
     return Campaign(tuple(results))
 
 
@@ -84,7 +93,7 @@ def compare_runs(results: Sequence[ProfileResult], options: ProfileOptions) -> N
     """Compares the last run with the first one.
 
     Raises:
-        RuntimeFailure: the segments of their jobs do not correspond, so that they have no common worst case.
+        UnlikeError: the segments of their jobs do not correspond, so that they have no common worst case.
     """
     first, last = results[0], results[-1]
     if (first.jobs.task, last.jobs.task) != (first.jobs.task,) * 2:
@@ -108,6 +117,6 @@ def _run(one: ProfileResult) -> str:
     return f"run {one.planned.number} ({one.planned.condition.value}{given})"
 
 
-def _unlike(how: str, cure: str = "") -> RuntimeFailure:
+def _unlike(how: str, cure: str = "") -> UnlikeError:
     cure = cure or "measure each kind of job by itself, or give all the same segments"
-    return RuntimeFailure(f"{how}; segments that do not correspond are not merged: {cure}")
+    return UnlikeError(f"{how}; segments that do not correspond are not merged: {cure}")

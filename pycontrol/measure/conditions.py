@@ -16,7 +16,6 @@ from gpurt.files import matching
 from gpurt.text import visible
 from pycontrol.link.control import GpuStatus
 from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
-from pycontrol.measure.stop import Stop
 
 CACHES = Path("/sys/devices/system/cpu")
 #: Size of the last-level cache where the machine does not say it, and the most that a buffer to evict it has, bytes.
@@ -148,16 +147,12 @@ def _size(path: Path) -> int:
         return UNKNOWN_CACHE
 
 
-def chill(condition: Condition, command: Sequence[str], stop: Stop | None = None) -> None:
-    """Before a run: makes caches cold, if the condition says so.
-
-    Raises:
-        KeyboardInterrupt: the user wants the end.
-    """
+def chill(condition: Condition, command: Sequence[str]) -> None:
+    """Before a run: makes caches cold, if the condition says so."""
     if condition is Condition.COLD:
         for path in files(command):
             _forget(path)
-        evict(buffer_size(), stop or Stop())
+        evict(buffer_size())
 
 
 def files(command: Sequence[str]) -> list[str]:
@@ -179,15 +174,12 @@ def _forget(path: str) -> None:
         os.close(descriptor)
 
 
-def evict(size: int, stop: Stop) -> None:
-    """Writes so many bytes on each CPU that this process may use, so that nothing else stays in the CPUs' caches.
-
-    Raises KeyboardInterrupt: the user wants the end.
-    """
-    overwrite(bytearray(size), size, stop)
+def evict(size: int) -> None:
+    """Writes so many bytes on each CPU that this process may use, so that nothing else stays in the CPUs' caches."""
+    overwrite(bytearray(size), size)
 
 
-def overwrite(buffer: bytearray, size: int, stop: Stop) -> None:
+def overwrite(buffer: bytearray, size: int) -> None:
     """Writes ``size`` bytes of a buffer on each CPU.
 
     Twice over: caches that expect a stream to be used once keep some of what they had during the first.
@@ -195,7 +187,6 @@ def overwrite(buffer: bytearray, size: int, stop: Stop) -> None:
     own, pattern = os.sched_getaffinity(0), bytes(WRITTEN_BYTES)
     try:
         for cpu in own:
-            stop.check()
             os.sched_setaffinity(0, {cpu})
             for start in [*range(0, size, WRITTEN_BYTES)] * 2:
                 end = min(start + WRITTEN_BYTES, size)

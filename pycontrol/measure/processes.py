@@ -14,8 +14,9 @@ from pathlib import Path
 
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
+from pycontrol.ending import later
 from pycontrol.measure.conditions import Condition, Here, buffer_size
-from pycontrol.measure.stop import Guard, Stop
+from pycontrol.measure.stop import Guard
 from pycontrol.readable import readable
 
 CHILD, LOAD = Path(__file__).with_name("child.py"), Path(__file__).with_name("load.py")
@@ -38,15 +39,16 @@ def start(
     try:
         words = [sys.executable, "-I", "-S", str(CHILD), str(os.getpid()), str(told), str(priority), preload, *command]
         try:
-            process = subprocess.Popen(
-                words, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, pass_fds=[told]
-            )  # fmt: skip
+            with later():  # else nobody ends one that is started and not noted
+                process = subprocess.Popen(
+                    words, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, pass_fds=[told]
+                )  # fmt: skip
+                if guard:
+                    guard.tell("+", process.pid)
         except (OSError, ValueError) as error:  # too many arguments; a NUL in one
             raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {error}") from None
         finally:
             os.close(told)
-        if guard:
-            guard.tell("+", process.pid)
         try:
             said = b"".join(iter(lambda: os.read(heard, 64), b"")).decode()
         except BaseException:  # Ctrl-C
@@ -80,15 +82,11 @@ def over(process: subprocess.Popen[bytes], guard: Guard | None) -> None:
         guard.tell("-", process.pid)
 
 
-def interrupt_program(process: subprocess.Popen[bytes], stop: Stop) -> bool:
-    """Ends a program by SIGINT, or SIGKILL after GRACE seconds; whether SIGINT was enough.
-
-    Raises KeyboardInterrupt if the user does not want to wait for that.
-    """
+def interrupt_program(process: subprocess.Popen[bytes]) -> bool:
+    """Ends a program by SIGINT, or SIGKILL after GRACE seconds; whether SIGINT was enough."""
     _end(process, signal.SIGINT)
     try:
-        with stop.waiting():
-            process.wait(GRACE)
+        process.wait(GRACE)
     except subprocess.TimeoutExpired:
         return False
     return True
@@ -96,22 +94,21 @@ def interrupt_program(process: subprocess.Popen[bytes], stop: Stop) -> bool:
 
 @contextmanager
 def running_beside(
-    condition: Condition, here: Here, device: str, stop: Stop, guard: Guard | None
+    condition: Condition, here: Here, device: str, guard: Guard | None
 ) -> Iterator[Sequence[int]]:  # fmt: skip
     """While the context is entered, the condition's co-runners execute; yields their process groups.
 
     Raises:
         RuntimeFailure: one does not start, or has ended when the context ends.
-        KeyboardInterrupt: the user wants the end.
     """
     environment = {**os.environ, "GPURT_DEVICE": device}
     with ExitStack() as stack:
         groups = [
-            stack.enter_context(_running(command, environment, stop, guard, ready=True))
+            stack.enter_context(_running(command, environment, guard, ready=True))
             for command in _loads(condition)
         ]
         if condition is Condition.BESIDE:
-            groups.append(stack.enter_context(_running(here.beside, environment, stop, guard, ready=False)))
+            groups.append(stack.enter_context(_running(here.beside, environment, guard, ready=False)))
         yield groups
 
 
@@ -126,14 +123,13 @@ def _loads(condition: Condition) -> list[list[str]]:
 
 @contextmanager
 def _running(
-    command: Sequence[str], environment: Mapping[str, str], stop: Stop, guard: Guard | None, ready: bool
+    command: Sequence[str], environment: Mapping[str, str], guard: Guard | None, ready: bool
 ) -> Iterator[int]:  # fmt: skip
     stdout = subprocess.PIPE if ready else subprocess.DEVNULL
     process, _ = start(command, environment, stdout=stdout, guard=guard)
     try:
         if ready and process.stdout:
-            with stop.waiting():
-                _await(process.stdout.fileno(), command)
+            _await(process.stdout.fileno(), command)
         yield process.pid
         if process.poll() is not None:
             raise RuntimeFailure(

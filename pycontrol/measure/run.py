@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpurt.enums import Cause, EventKind
 from gpurt.errors import RuntimeFailure
@@ -22,7 +22,7 @@ from pycontrol.measure import processes
 from pycontrol.measure.conditions import Condition, Here, check_host, chill
 from pycontrol.measure.plan import Planned
 from pycontrol.measure.segments import Costs, Jobs, Segment, jobs, segments
-from pycontrol.measure.stop import Guard, Stop
+from pycontrol.measure.stop import Guard
 
 #: How long the host may take to tell of the program's end, and of its beginning at the latest, seconds.
 SETTLE, UNSEEN = 10.0, 2.0
@@ -37,7 +37,8 @@ class ProfileOptions:
     None for a real GPU, of which it does not see the work.
     ``duration``: a run is ended after so long; ns, None: no limit.
     ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
-    ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.  ``stop``, ``guard``: how it is ended.
+    ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.
+    ``guard``: what ends it if this process is killed.
     """
 
     command: Sequence[str]
@@ -49,7 +50,6 @@ class ProfileOptions:
     task: str | None = None
     per_job: int | None = None
     stdout: int | None = None
-    stop: Stop = field(default_factory=Stop)
     guard: Guard | None = None
 
 
@@ -77,11 +77,11 @@ def execute_once(planned: Planned, options: ProfileOptions, here: Here) -> Profi
     command = planned.command(options.command)
     users = Users()
     with Listener(options.device, users.look) as listener:
-        device, stop, guard = listener.control.device, options.stop, options.guard
+        device = listener.control.device
         check_host(listener.control.gpus(), here)
-        chill(planned.condition, command, stop)
+        chill(planned.condition, command)
         sleep = Sleep()
-        with processes.running_beside(planned.condition, here, device, stop, guard) as groups:
+        with processes.running_beside(planned.condition, here, device, options.guard) as groups:
             known = {client.pid for client in listener.control.clients()} | {one.pid for one in listener.so_far()}
             pid, cpu, wall = _carried_out(command, device, options)
             seen = _settle(listener, pid)
@@ -124,7 +124,7 @@ def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -
     try:
         _await(process, options)
     except KeyboardInterrupt:
-        processes.interrupt_program(process, options.stop)
+        processes.interrupt_program(process)
         raise
     finally:
         processes.over(process, options.guard)  # what it has left behind would disturb the next run
@@ -138,10 +138,9 @@ def _await(process: subprocess.Popen[bytes], options: ProfileOptions) -> None:
     """Waits for the end of the program, or ends it when its time is over.  Raises RuntimeFailure if it fails."""
     name = visible(options.command[0])
     try:
-        with options.stop.waiting():
-            code = process.wait(None if options.duration is None else options.duration / UNITS["s"])
+        code = process.wait(None if options.duration is None else options.duration / UNITS["s"])
     except subprocess.TimeoutExpired:
-        if not processes.interrupt_program(process, options.stop):
+        if not processes.interrupt_program(process):
             raise RuntimeFailure(f"{name} does not end on SIGINT, as --duration needs") from None
         return
     if code:

@@ -21,7 +21,6 @@ from pycontrol.measure.conditions import (
     evict,
     overwrite,
 )
-from pycontrol.measure.stop import Stop
 
 MIB = 1 << 20
 CHASE = Path(__file__).parent / "native/chase.c"
@@ -52,7 +51,7 @@ def test_twice_the_largest_cache_is_written(
     monkeypatch.setattr(conditions, "CACHES", tmp_path)
     assert buffer_size() == size
     evicted: list[int] = []
-    monkeypatch.setattr(conditions, "evict", lambda amount, _stop: evicted.append(amount))
+    monkeypatch.setattr(conditions, "evict", lambda amount: evicted.append(amount))
     for condition in Condition:
         chill(condition, ["true"])
     assert evicted == [size]  # under condition cold only
@@ -75,7 +74,7 @@ class Log(bytearray):
 @pytest.mark.parametrize("size", [1, WRITTEN_BYTES, 10 * WRITTEN_BYTES + 7])
 def test_every_byte_is_written_twice_on_each_cpu(size: int) -> None:
     buffer, own = Log(), os.sched_getaffinity(0)
-    overwrite(buffer, size, Stop())
+    overwrite(buffer, size)
     assert {cpus for cpus, _ in buffer.written} == {frozenset({cpu}) for cpu in own}
     for cpu in own:
         places = [place for cpus, piece in buffer.written if cpus == {cpu} for place in piece]
@@ -112,5 +111,5 @@ def test_no_cpu_s_caches_keep_anything(chase: Callable[[int, Callable[[], None]]
     Whatever else executes there makes them cold, too: without the eviction this fails on a quiet machine only.
     """
     own = sorted(os.sched_getaffinity(0))
-    assert chase(own[which], lambda: evict(buffer_size(), Stop())) > 4
+    assert chase(own[which], lambda: evict(buffer_size())) > 4
     assert os.sched_getaffinity(0) == set(own)
