@@ -15,6 +15,7 @@ from analysis.model.callbacks import Callback, Order
 from analysis.rta.boosted import gaps, last_segment
 from analysis.rta.regions import whole_segments
 from gpurt._gpurt import ffi, lib
+from gpurt.enums import numbered
 from gpurt.types import CData
 
 if TYPE_CHECKING:  # numpy takes longer to import than an analysis takes; what draws many tasksets has its arrays
@@ -31,14 +32,7 @@ SERVED = ("thread", "rank", "order")
 TIMES = (
     "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "last", "last_misc",
 )  # fmt: skip
-
-
-ORDERS = {
-    Order.FIFO: lib.GPURT_RTA_FIFO,
-    Order.PRIORITY: lib.GPURT_RTA_PRIORITY,
-    Order.ROS2: lib.GPURT_RTA_ROS2,
-    Order.LIVE_TIMERS: lib.GPURT_RTA_LIVE_TIMERS,
-}
+ORDERS = numbered("GPURT_RTA", Order)
 
 
 @dataclass(frozen=True)

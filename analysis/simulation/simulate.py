@@ -27,49 +27,20 @@ from analysis.model.platform import ISOLATED, TURNS
 from analysis.rta.resources import ceiling_of
 from analysis.traces.trace import ON_GPU, TIMED, About, Event, Kind, Trace, costs_of, placed_of, traced_times
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Form, meant_by
+from gpurt.enums import Form, meant_by, numbered
 from gpurt.types import CData
 from gpurt.units import thousandths
 
-EXECUTION: dict[str, int] = {
-    "worst": lib.GPURT_SIM_WORST,
-    "best": lib.GPURT_SIM_BEST,
-    "random": lib.GPURT_SIM_RANDOM,
-}
-LEVELS: dict[str, int] = {
-    "low": lib.GPURT_INTERLEAVE_LOW,
-    "medium": lib.GPURT_INTERLEAVE_MEDIUM,
-    "high": lib.GPURT_INTERLEAVE_HIGH,
-}
-_KINDS = {
-    lib.GPURT_SIM_RELEASE: Kind.RELEASE,
-    lib.GPURT_SIM_COMPLETE: Kind.COMPLETE,
-    lib.GPURT_SIM_CPU: Kind.CPU,
-    lib.GPURT_SIM_UPDATE: Kind.UPDATE,
-    lib.GPURT_SIM_GPU: Kind.GPU,
-    lib.GPURT_SIM_BEGIN: Kind.BEGIN,
-    lib.GPURT_SIM_GRANT: Kind.GRANT,
-    lib.GPURT_SIM_PREEMPT: Kind.PREEMPT,
-    lib.GPURT_SIM_RESUME: Kind.RESUME,
-    lib.GPURT_SIM_END: Kind.END,
-    lib.GPURT_SIM_COMMIT: Kind.COMMIT,
-}
-INTENSITIES = {
-    None: lib.GPURT_INTENSITY_NONE,
-    Intensity.COMPUTE: lib.GPURT_INTENSITY_COMPUTE,
-    Intensity.MEMORY: lib.GPURT_INTENSITY_MEMORY,
-}
-ORDERS = {
-    Order.FIFO: lib.GPURT_SIM_FIFO,
-    Order.PRIORITY: lib.GPURT_SIM_PRIORITY,
-    Order.ROS2: lib.GPURT_SIM_ROS2,
-    Order.LIVE_TIMERS: lib.GPURT_SIM_LIVE_TIMERS,
-}
-PROTOCOLS = {
-    Protocol.INHERITANCE: lib.GPURT_SIM_INHERITANCE,
-    Protocol.CEILING: lib.GPURT_SIM_CEILING,
-    Protocol.SPIN: lib.GPURT_SIM_SPIN,
-}
+EXECUTION: dict[str, int] = {word: getattr(lib, f"GPURT_SIM_{word.upper()}") for word in ("worst", "best", "random")}
+LEVELS: dict[str, int] = {word: getattr(lib, f"GPURT_INTERLEAVE_{word.upper()}") for word in ("low", "medium", "high")}
+_SEEN = (
+    Kind.RELEASE, Kind.COMPLETE, Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.BEGIN, Kind.GRANT, Kind.PREEMPT, Kind.RESUME,
+    Kind.END, Kind.COMMIT,
+)  # fmt: skip
+_KINDS = {number: kind for kind, number in numbered("GPURT_SIM", _SEEN).items()}
+INTENSITIES = numbered("GPURT_INTENSITY", Intensity)
+ORDERS = numbered("GPURT_SIM", Order)
+PROTOCOLS = numbered("GPURT_SIM", Protocol)
 #: The longest virtual time, ns: the sum of two fits into 63 bits.
 MAX_VIRTUAL_NS = 2**62
 MAX_SIMULATED_STEPS = 10**9
@@ -240,7 +211,8 @@ class SimulatorCall:
                 "level": LEVELS[home.interleave or "low"] if home else LEVELS["low"],
                 "shared": shared.get(task.name, 0),
                 "process": processes.index(task.process or "") + 1 if _together(task, taskset) else 0,
-                "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
+                "intensity": INTENSITIES[task.intensity] if slows and task.intensity and not task.best_effort
+                else lib.GPURT_INTENSITY_NONE,
                 "conflict": _factor(task.conflict, f"{task.name}: conflict") if slows else lib.GPURT_FACTOR_ONE,
                 **_served(task, threads), "turns": task.name in takers,
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum, IntFlag
+from enum import Enum, IntEnum, IntFlag
+from typing import TypeVar
 
 from gpurt._gpurt import lib
 from gpurt.text import near
@@ -29,6 +30,14 @@ def meant_by(word: str, options: Iterable[str]) -> str:
 def _near(word: str, options: Iterable[str]) -> str:
     found = near(word, options)
     return f"; did you mean {found[0]}?" if found else ""
+
+
+Member = TypeVar("Member", bound=Enum)
+
+
+def numbered(prefix: str, members: Iterable[Member]) -> dict[Member, int]:
+    """The number that C has for each of these members, under their names with that prefix."""
+    return {member: getattr(lib, f"{prefix}_{member.name}") for member in members}
 
 
 class Words(IntEnum):
