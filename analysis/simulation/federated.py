@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from analysis.chains.observed import observed
@@ -41,15 +41,13 @@ class Federated:
     options: Options
 
     @classmethod
-    def of(cls, taskset: Taskset, options: Options, chunk: int = 0) -> Federated:
+    def of(cls, taskset: Taskset, options: Options) -> Federated:
         """On the units that the file gives, else on the least ones for which the test passes.
-
-        ``chunk``: instead of the platform's, ns; 0: that one.
 
         Raises SimulationError: no such units, tasks that wait in different ways, more tasks than levels, equal
         priorities, or what the bounds refuse.
         """
-        system = System(_method(taskset, options), taskset, chunk or taskset.platform.bus_chunk)
+        system = System(_method(taskset, options), taskset, taskset.platform.bus_chunk)
         if why := taskset.unserved("policy federated"):
             raise SimulationError(why)
         if len(taskset) > MOST_TASKS:
@@ -110,9 +108,8 @@ class Federated:
             events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
         waiting = "busy" if self.system.method is STGM else "suspend"
         taskset = self.system.taskset
-        chunks = replace(taskset, platform=replace(taskset.platform, bus_chunk=self.system.chunk))
         meta = {"source": "simulator", "clock": "virtual", "policy": FEDERATED, "waiting": waiting,
-                "times": traced_times(taskset), "placed": placed_of(taskset), "costs": costs_of(chunks)}  # fmt: skip
+                "times": traced_times(taskset), "placed": placed_of(taskset), "costs": costs_of(taskset)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 
     @cached_property

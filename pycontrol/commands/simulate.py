@@ -19,7 +19,7 @@ from analysis.simulation.simulate import Options, Simulation, SimulationError, S
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
-from pycontrol.commands.options import FILE, JSON, POLICY_NAME, TIME, Output, command, files_apart
+from pycontrol.commands.options import FILE, JSON, POLICY_NAME, Output, command, files_apart
 from pycontrol.observe import documents
 from pycontrol.observe.judge.chains import simulated_chains
 from pycontrol.observe.judge.check import NOTHING_OBSERVED
@@ -61,14 +61,12 @@ task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
 )
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
-@click.option("--chunk", metavar="TIME", type=TIME,
-              help='Policy federated: copies are made in such chunks at most, such as "500us", not the file\'s.')
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run as a trace.")
 @JSON
 def simulate_command(
     file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool,
-    chunk: int | None, seed: int, trace_path: Path | None, as_json: bool,
+    seed: int, trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     files_apart([trace_path], file)
@@ -81,7 +79,7 @@ def simulate_command(
     options = Options(policy or loaded.policies[0], mode, execution, sporadic, seed=seed,
                       job_cpu=loaded.platform.thread_cpu or 0)  # fmt: skip
     try:
-        subject = _subject(loaded, options, chunk)
+        subject = _subject(loaded, options)
         render.note(*_takes_long(loaded, offsets), as_json=as_json)
         seen = _worst(subject, offsets)
         bounds, meant = subject.bounds(), in_mode(loaded, mode)
@@ -112,13 +110,10 @@ def simulate_command(
     return code
 
 
-def _subject(loaded: Taskset, options: Options, chunk: int | None) -> Subject:
-    """The subject of the simulation, with the times under that policy.  Raises UsageError, SimulationError."""
-    federated = options.policy == FEDERATED
-    if chunk is not None and (not federated or chunk <= 0):
-        raise UsageError("--chunk: a time above 0, with --policy federated")
-    if federated:
-        return Federated.of(loaded, options, chunk or 0)
+def _subject(loaded: Taskset, options: Options) -> Subject:
+    """The subject of the simulation, with the times under that policy.  Raises SimulationError."""
+    if options.policy == FEDERATED:
+        return Federated.of(loaded, options)
     return Shared(switching(under(loaded, options.policy, everywhere=True) or loaded), options)
 
 

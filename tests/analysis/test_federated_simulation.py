@@ -109,13 +109,15 @@ def test_the_command_finds_units_and_compares_with_their_bounds(capsys: pytest.C
     assert all(0 < one["mort_ns"] <= one["wcrt_ns"] for one in said["tasks"].values())
 
 
-def test_chunks_bound_what_a_lower_copy_delays(capsys: pytest.CaptureFixture[str]) -> None:
-    whole, parts = [], []
-    for found, more in ((whole, []), (parts, ["--chunk", "500us"])):
-        assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--runs", "50", "--json", *more]) == 0
+def test_chunks_bound_what_a_lower_copy_delays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, parts, file = [], [], tmp_path / "chunks.toml"
+    file.write_text(EXAMPLE.read_text().replace("[platform]", '[platform]\nbus_chunk = "500us"'))
+    for found, path in ((whole, EXAMPLE), (parts, file)):
+        assert cli.run(["simulate", str(path), "--policy", "federated", "--runs", "50", "--json"]) == 0
         found += [one["wcrt_ns"] for one in json.loads(capsys.readouterr().out)["tasks"].values()]
     assert parts[0] < whole[0]
-    own = Federated.of(on(EXAMPLE_A, t1=1, t2=1), replace(FEDERATED, horizon=ms(40)), chunk=ms(0.5))
+    system = replace(EXAMPLE_A, platform=replace(EXAMPLE_A.platform, bus_chunk=ms(0.5)))
+    own = Federated.of(on(system, t1=1, t2=1), replace(FEDERATED, horizon=ms(40)))
     lengths = {event.duration for event in own.trace(100).events if event.kind is Kind.COPY}
     assert lengths == {ms(0.5)}
 
@@ -144,14 +146,6 @@ def test_units_are_not_found_for_a_time_on_one_number_of_units(
             code = cli.run([*command.split(), str(file)])
             assert (code, why in "".join(capsys.readouterr())) == ((0, False) if given else (no, True)), command
         assert (cli.run(["plan", "units", str(file)]), why in capsys.readouterr().out) == (1, True)
-
-
-@pytest.mark.parametrize(("policy", "chunk"), [("segment", "1ms"), ("federated", "0ns")])
-def test_chunks_are_of_policy_federated_and_not_empty(
-    policy: str, chunk: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.run(["simulate", str(EXAMPLE), "--policy", policy, "--chunk", chunk]) == 2
-    assert "--chunk" in capsys.readouterr().err
 
 
 def two(**change: int) -> Taskset:

@@ -168,9 +168,10 @@ def test_a_run_in_which_updates_or_switches_cost_less_is_of_another_system(
 
 
 def test_a_run_with_other_chunks_of_copies_is_of_another_system(gpurt: Gpurt, tmp_path: Path) -> None:
-    file, path = ROOT / "examples/federated.toml", tmp_path / "run.json"
-    for chunks, code in (((), False), (("--chunk", "500us"), True)):
-        gpurt("simulate", file, "--runs", 1, "-o", path, *chunks)
+    file, other, path = ROOT / "examples/federated.toml", tmp_path / "other.toml", tmp_path / "run.json"
+    other.write_text(file.read_text().replace("[platform]", '[platform]\nbus_chunk = "500us"'))
+    for simulated, code in ((file, False), (other, True)):
+        gpurt("simulate", simulated, "--runs", 1, "-o", path)
         assert (gpurt("trace", "check", path, file)[0] == 3) is code
 
 
