@@ -265,7 +265,6 @@ def yield_records() -> list[dict[str, Any]]:
     marks = ("slice after off and on", "slice of a new channel", "slice changed while running")
     own = [{"record": "own calls", **YIELD, "what": what, "busy": busy, "status": 0, "tried": 50, "stopped": 50 * busy,
             "off_ns": [800_000] * 50} for busy in (0, 1) for what in ("all groups", "compute groups")]  # fmt: skip
-    level = {"record": "delay", **YIELD, "scene": "level", "others": 3}
     return [
         *(turns("turns", us, 200) for us in (1, 2, 5, 10, 20, 50, 100, 200)),
         *(turns(scene, 2, 0) for scene in ("alone, one stream", "alone, two streams", "bursts")),
@@ -277,8 +276,6 @@ def yield_records() -> list[dict[str, Any]]:
         *(turns(scene, 2, 0) for scene in scenes), *(turns(scene, 200, 100) for scene in marks), *own,
         *({"record": "kept off", **YIELD, "what": what, "status": 0, "moved": 0}
           for what in ("PREEMPT after FIFO_DISABLE_CHANNELS", "bOnlyDisableScheduling")),
-        {**level, "ns": [7_040_000] * 9}, {**level, "ns": [2_500_000] * 9},
-        {"record": "level high", **YIELD, "status": 0},
         *({"record": "strangers", "others": others, "groups": "compute", "off_status": 0, "tried": 25, "stopped": 25,
            "off_ns": [800_000]} for others in (1, 2, 4)),
     ]  # fmt: skip
@@ -312,7 +309,6 @@ def test_a_gpu_as_the_model_has_it_confirms_all_but_pauses() -> None:
         ({"others_make contexts": {"calls": 0}}, "it executes on while others make contexts", "not known"),
         ({"slice_of a new channel": {"executed_ns": [2_000_000] * 99}}, "slice of a new channel: 200 us", "refuted"),
         ({"kept_off": {"moved": 1}}, "bOnlyDisableScheduling: the group is off", "refuted"),
-        ({"level_high": {"status": 0x1B}}, "level high counts", "not known"),
         ({"strangers": {"stopped": 3}}, "one call takes 4 other processes off", "refuted"),
         ({"own_calls": {"status": 0x1B}}, "a busy process goes off, all groups", "not known"),
         ({"burst": {"wall_ns": 200 * 490_000}}, "it keeps the GPU for kernels back to back", "refuted"),

@@ -112,14 +112,12 @@ RM_LAYOUT(rm_transfer, 16);
 /*
  * Controls: ctrla06c.h (of a group), ctrla06fgpfifo.h (of a channel), ctrl2080fifo.h (of a subdevice).
  *
- * The time slice is a uint64_t in microseconds.  The interleave level is a uint32_t.
+ * The time slice is a uint64_t in microseconds.
  */
 #define A06C_GPFIFO_SCHEDULE	0xa06c0101u
 #define A06C_SET_TIMESLICE	0xa06c0103u
 #define A06C_GET_TIMESLICE	0xa06c0104u
 #define A06C_PREEMPT		0xa06c0105u
-#define A06C_SET_INTERLEAVE	0xa06c0107u
-#define A06C_GET_INTERLEAVE	0xa06c0108u
 #define A06F_GPFIFO_SCHEDULE	0xa06f0103u
 #define C2080_DISABLE_CHANNELS	0x2080110bu
 /* Up to release 550.163.01 the call of a channel also has a number for each class of channels (ctrlc36f.h). */

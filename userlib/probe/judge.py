@@ -20,8 +20,6 @@ THETA_NS = 250_000
 LEAST_SHARE = 0.85
 #: With fewer turns or jobs, or kernels watched for less time, nothing is decided.
 LEAST_TURNS, LEAST_JOBS, LEAST_WALL_NS = 10, 500, 100_000_000
-#: If levels count, a process with a level waits for at most this share of the wait without one.
-LEVEL_SHARE = 0.6
 
 
 def _verdict(name: str, seen: str, held: bool | None) -> Record:
@@ -92,7 +90,7 @@ def delays(found: Findings) -> Iterator[Record]:
     """The urgent process beside others whose slices are short: each turn of theirs costs it a switch and a slice."""
     theta, alone = found.theta_ns(), found.alone_ns("max")
     for one in found.of("delay"):
-        if not one["others"] or one["scene"] == "level":
+        if not one["others"]:
             continue
         others, slice_us = one["others"], one["slice_us"]
         name = f"beside {others} at {slice_us} us a kernel waits for {others} slices and {others + 1} switches at most"
@@ -142,17 +140,11 @@ def calls(found: Findings) -> Iterator[Record]:
 
 
 def many(found: Findings) -> Iterator[Record]:
-    """One call for several processes, and the level."""
+    """One call for several processes."""
     for one in found.of("strangers", groups="compute"):
         held = None if one["off_status"] != "OK" else one["stopped"] == one["tried"]
         seen = f"status {one['off_status']}, p50 {us(one['off_ns'].get('p50', 0))}"
         yield _verdict(f"one call takes {one['others']} other processes off", seen, held)
-    level, both = found.of("level high"), [one["ns"] for one in found.of("delay", scene="level")]
-    if not level or level[0]["status"] != "OK" or len(both) < 2 or not all(one["count"] for one in both):
-        yield _verdict("level high counts", f"status {level[0]['status'] if level else 'none'}", None)
-        return
-    seen = f"p50 {us(both[0]['p50'])} before, {us(both[1]['p50'])} with it"
-    yield _verdict("level high counts", seen, both[1]["p50"] <= LEVEL_SHARE * both[0]["p50"])
 
 
 def judge_records(records: Iterable[Record]) -> list[Record]:

@@ -73,7 +73,7 @@ def _notes(options: parts.Options) -> list[str]:
     """Facts that a reader should know about how this report came about."""
     found = []
     if os.geteuid():
-        found.append("not run as root: part strangers has no caller of another user, and levels need CAP_SYS_NICE")
+        found.append("not run as root: part strangers has no caller of another user")
     if options.parts != parts.WHOLE:
         found.append(f"only these parts were asked for: {', '.join(options.parts)}")
     return found

@@ -13,8 +13,6 @@
 #include "methods.h"
 #include "parts.h"
 
-/* A short job takes up to 8 ms beside three others. */
-#define SLOW_SHARE 4
 #define YIELD_LIMIT_S 200
 #define WORK_ROUNDS 20000
 #define WORK_SHARED 24576
@@ -23,9 +21,6 @@
 #define YIELD_REPEATS 50
 /* Without a beat for this long after the call, the kernel counts as stopped. */
 #define YIELD_STILL_NS 2000000u
-/* NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH: ctrla06c.h. */
-#define INTERLEAVE_HIGH 2
-
 struct yielding;
 
 /* What the urgent process measures, and what one of the others has. */
@@ -135,10 +130,10 @@ static uint64_t job_ns(struct yielding *y)
 }
 
 /* Short jobs at random phases of the others' slices. */
-static void respond(struct yielding *y, unsigned int jobs)
+static void delays(struct yielding *y)
 {
+	unsigned int i, jobs = 2 * y->calls;
 	uint64_t *times = calloc(jobs, sizeof(*times));
-	unsigned int i;
 
 	if (!times)
 		exit(1);
@@ -150,25 +145,6 @@ static void respond(struct yielding *y, unsigned int jobs)
 	emit_numbers("ns", times, jobs);
 	emit_close();
 	free(times);
-}
-
-static void delays(struct yielding *y)
-{
-	respond(y, 2 * y->calls);
-}
-
-static void interleaved(struct yielding *y)
-{
-	uint32_t before = 0;
-	int status = rm_get_interleave(&y->own.tsg[0], &before);
-
-	respond(y, 1 + y->calls / SLOW_SHARE);
-	status = status ? status : rm_set_interleave(&y->own.tsg[0], INTERLEAVE_HIGH);
-	yield_emit_open(y, "level high");
-	emit_number("status", status);
-	emit_close();
-	respond(y, 1 + y->calls / SLOW_SHARE);
-	rm_set_interleave(&y->own.tsg[0], before);
 }
 
 /* One burst of 200 kernels, and then kernels with gaps: a late one shows that another process got the GPU in between. */
@@ -385,7 +361,6 @@ static const struct scene scenes[] = {
 	{ "slice of a new channel", yield_turns_of_new_channel, NULL, 1, true, 200, 200 },
 	{ "slice changed while running", yield_turns_changed, NULL, 1, true, 500, 200 },
 	{ "calls", yield_own_calls, NULL, 0, false, 0, 0 },
-	{ "level", interleaved, NULL, 3, true, 0, 0 },
 	{ "managed memory", delays, fault, 1, false, SECOND_US, SMALL_US },	/* last: it may lack, and end its member */
 };
 #undef TURNS

@@ -69,13 +69,3 @@ int rm_set_timeslice(const struct rm_tsg *tsg, uint64_t us)
 {
 	return group_call(tsg, A06C_SET_TIMESLICE, &us, sizeof(us));
 }
-
-int rm_get_interleave(const struct rm_tsg *tsg, uint32_t *level)
-{
-	return group_call(tsg, A06C_GET_INTERLEAVE, level, sizeof(*level));
-}
-
-int rm_set_interleave(const struct rm_tsg *tsg, uint32_t level)
-{
-	return group_call(tsg, A06C_SET_INTERLEAVE, &level, sizeof(level));
-}

@@ -14,7 +14,5 @@ int rm_channels(const struct rm_tsg *tsg, bool on);
 int rm_channels_hinted(const struct rm_tsg *tsg, bool on, bool only_scheduling);
 int rm_get_timeslice(const struct rm_tsg *tsg, uint64_t *us);
 int rm_set_timeslice(const struct rm_tsg *tsg, uint64_t us);
-int rm_get_interleave(const struct rm_tsg *tsg, uint32_t *level);
-int rm_set_interleave(const struct rm_tsg *tsg, uint32_t level);
 
 #endif
