@@ -58,6 +58,14 @@ class Partition:
         return self.name is not None and (self.size is not None or not self.in_time)
 
     @property
+    def at_once(self) -> bool:
+        """Whether its programs' kernels execute at once; else its TSGs have turns.
+
+        They do under MPS, which green contexts need to be beside those of other processes.
+        """
+        return any(value is not None for value in (self.mps_percentage, self.mps_partition, self.green_context))
+
+    @property
     def size(self) -> int | None:
         """How many units it has; None if neither number nor mask says."""
         if self.compute_units is None and self.cu_mask is not None:

@@ -59,6 +59,18 @@ def on_one_bus(taskset: Taskset) -> str | None:
     return None
 
 
+def without_turns(taskset: Taskset) -> str | None:
+    """Two tasks whose kernels execute at once, though a bound is for turns; None: there are none."""
+    first: dict[str, Task] = {}
+    for task in taskset:
+        if task.uses_gpu and task.partition and task.partition.at_once:
+            other = first.setdefault(task.partition.name or task.name, task)
+            if other is not task:
+                where = f"{other.name} and {task.name} are in partition {task.partition.name} of MPS"
+                return f"{where}, where kernels execute at once and have no turns"
+    return None
+
+
 def out_of_order(taskset: Taskset, spins: bool) -> str | None:
     """Why no bound holds under these priorities; None if they are in order.  ``spins``: whether tasks wait busily.
 

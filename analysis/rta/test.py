@@ -14,7 +14,7 @@ from analysis.rta.analyse import analyse
 from analysis.rta.attacks import ATTACKS
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, equals_that_wait, one_sided
-from analysis.rta.partition_order import locked, not_isolated, on_one_bus, out_of_order
+from analysis.rta.partition_order import locked, not_isolated, on_one_bus, out_of_order, without_turns
 from analysis.rta.regions import whole_segments, whole_systems
 from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
 from analysis.rta.separate import separate
@@ -222,6 +222,8 @@ class Test:
         """
         if why := yielding.refusal(self.name, taskset, self.yields and not self.assigns):
             return self._refused(taskset, Reason.BEGIN, why)
+        if self.rules.turns and (why := without_turns(taskset)):
+            return self._refused(taskset, Reason.PARTITIONS, why)
         able = self.paths is not None
         if why := forkjoin.refusal_of_workers(
             self.name, taskset, able=able, holds=self.rules.raises, assigns=self.assigns

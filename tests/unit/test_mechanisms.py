@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from analysis.answers.verdict import answer
 from analysis.masks.effect import effect
 from analysis.masks.topology import CHIPS
 from analysis.model import Partition
@@ -149,3 +150,20 @@ def test_percentages_may_add_up_to_exactly_100(tmp_path: Path) -> None:
     assert [message for _, message in found if "more than 100 %" in message] == [
         "mps_percentage: with those before it, more than 100 %: partitions would share SMs"
     ]
+
+
+@pytest.mark.parametrize(
+    ("way", "turns"),
+    [("", True), ('mig = "MIG-1"', True), ('cu_mask = "0xfffff"', True), ("mps_percentage = 60", False),
+     ('mps_partition = "GPU-6f1b5b1c-3a54-5b6c-9d3e-111111111111/Dx4"', False), ("green_context = 1", False)],
+)  # fmt: skip
+def test_kernels_of_a_partition_of_mps_have_no_turns(tmp_path: Path, way: str, turns: bool) -> None:
+    """They execute at once: no bound for turns says how long one waits for all of another's."""
+    task = ('[[task]]\nname = "{}"\ncpu = {}\npriority = 9\nperiod = "1s"\nwaiting = "suspend"\npartition = "a"\n'
+            'segments = [{{ misc = "1ms", gpu = "9ms" }}]\n')  # fmt: skip
+    head = HEAD.format(units=40, more='theta = "0ns"\npolicy = "timesliced"\n')
+    path = tmp_path / "set.toml"
+    path.write_text(head + PART.format("a", 20, way) + task.format("t", 0) + task.format("u", 1))
+    found = answer(load(path).taskset)
+    assert found.schedulable == turns
+    assert turns or "t and u are in partition a of MPS, where kernels execute at once" in found.why
