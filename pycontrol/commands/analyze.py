@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -73,38 +73,24 @@ def analyze_command(
         raise UsageError("--margin goes with --measured")
     if len(files) > 1 and explain:
         raise UsageError("--explain goes with one file")
-    asked = _Asked(device, names, explain, region, measured, margin, as_json)
+    answered = partial(_answered, device=device, names=names, explain=explain, region=region, measured=measured,
+                       margin=margin, terms=as_json)  # fmt: skip
     if len(files) == 1:
-        data, text = _answered(files[0], asked)
+        data, text = answered(files[0])
         render.note(*data["notes"], as_json=as_json)
         render.emit(data, as_json, text)
         return 0 if data["schedulable"] else 1
-    return max(_briefly(file, asked) for file in files)
+    return max(_briefly(file, answered, as_json) for file in files)
 
 
-class _Asked(NamedTuple):
-    """The arguments beside the files."""
-
-    device: str | None
-    names: tuple[str, ...]
-    explain: str | None
-    region: int | None
-    measured: bool
-    margin: str | None
-    as_json: bool
-
-
-def _briefly(file: Path, asked: _Asked) -> int:
+def _briefly(file: Path, answered: Callable[[Path], tuple[Document, str]], as_json: bool) -> int:
     """Prints one line about one of several files; returns the exit code for that file."""
     try:
-        data, _ = _answered(file, asked)
-    except TasksetError as error:
-        render.say(f"gpurt: {error}", err=True)
+        data, _ = answered(file)
+    except (TasksetError, FileError) as error:
+        render.say(f"gpurt: {error if isinstance(error, TasksetError) else visible(error)}", err=True)
         return error.exit_code
-    except FileError as error:
-        render.say(f"gpurt: {visible(error)}", err=True)
-        return error.exit_code
-    if asked.as_json:
+    if as_json:
         render.emit_line(data)
     else:
         said = "schedulable" if data["schedulable"] else f"NOT PROVED: {data['why']}"
@@ -112,9 +98,11 @@ def _briefly(file: Path, asked: _Asked) -> int:
     return 0 if data["schedulable"] else 1
 
 
-def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
-    """The document about a file, and the same in words.  Raises GpurtError."""
-    device, names, explain, region, measured, margin, as_json = asked
+def _answered(
+    file: Path, *, device: str | None, names: Sequence[str], explain: str | None, region: int | None, measured: bool,
+    margin: str | None, terms: bool,
+) -> tuple[Document, str]:  # fmt: skip
+    """The document about a file, with the ``terms`` of bounds or without, and the same in words.  Raises GpurtError."""
     chosen = tests(names)
     loaded = modelled(file, workers=True) if measured else analysable(file, chosen, workers=True)
     if explain is not None and explain not in {one.name for one in (*loaded.taskset, *loaded.taskset.chains)}:
@@ -130,7 +118,7 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
     if region is not None:
         system = replace(system, platform=replace(system.platform, region=region))
     with render.progress(0, "analyzing"):  # also what would help, which takes longer than a no
-        data, results, verdict, found, bounded, assumes = judge(file, system, chosen, notes, terms=as_json)
+        data, results, verdict, found, bounded, assumes = judge(file, system, chosen, notes, terms=terms)
     if measured:
         data = _of_this_host(data, objections)
     named_chain = next((one for one in bounded if one.chain.name == explain), None)
