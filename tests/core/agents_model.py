@@ -152,7 +152,8 @@ class Model:
         """The one rule: whether its TSGs are to run now."""
         if self.lazy_until is not None and not self.may_run(p):
             return p.on
-        return self.may_run(p) and (p.on or p.exempt > 0 or (self.open and (self.only is not None or p is self.admitted)))
+        comes = self.open and (self.only is not None or p is self.admitted)
+        return self.may_run(p) and (p.on or p.exempt > 0 or comes)
 
     def can_take(self, caller: Process, p: Process) -> bool:
         follows = p.taker is caller and p.taken and p.again is None
