@@ -101,13 +101,7 @@ def asked() -> Iterator[threading.Event]:
 
 @contextmanager
 def raised_signals() -> Iterator[None]:
-    """While the context is entered, SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does.
-
-    Does nothing outside the main thread, where no signal is handled.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """While the context is entered, SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does."""
     with _handled(interrupt):
         yield
 
@@ -117,12 +111,8 @@ def later() -> Iterator[None]:
     """The signals of RECORDING take effect when the context is left.
 
     By then the caller has noted what it began, so that it can undo that at its end.  The signals are not masked, for
-    another thread could get them, and Python's main thread would act on them at once.  Does nothing outside the main
-    thread, where no signal is handled.
+    another thread could get them, and Python's main thread would act on them at once.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     late: list[int] = []
     try:
         with _handled(lambda number, _frame: late.append(number)):
@@ -134,7 +124,13 @@ def later() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """RECORDING have this handler inside the context; one that is ignored (nohup) stays so."""
+    """RECORDING have this handler inside the context; one that is ignored (nohup) stays so.
+
+    Does nothing outside the main thread, where no signal is handled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     taken = [number for number in RECORDING if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in taken}
     try:
