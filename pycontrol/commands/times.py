@@ -24,8 +24,8 @@ from pycontrol.measure.campaign import measure_program
 from pycontrol.measure.conditions import Condition, Here, about, choose, left_out
 from pycontrol.measure.entry import Account, entry, percent, run_remarks
 from pycontrol.measure.plan import PLACE, plan_runs
+from pycontrol.measure.processes import Guard
 from pycontrol.measure.run import ProfileOptions
-from pycontrol.measure.stop import Guard
 from pycontrol.measure.summary import MeasuredTime as Seen
 from pycontrol.measure.summary import chances, read_margin
 from pycontrol.measure.summary import summary_times as seen_times

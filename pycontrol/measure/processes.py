@@ -16,12 +16,38 @@ from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
 from pycontrol.ending import later
 from pycontrol.measure.conditions import Condition, Here, buffer_size
-from pycontrol.measure.stop import Guard
 from pycontrol.readable import readable
 
-CHILD, LOAD = Path(__file__).with_name("child.py"), Path(__file__).with_name("load.py")
+CHILD, LOAD, GUARD = (Path(__file__).with_name(f"{name}.py") for name in ("child", "load", "guard"))
 #: How long a co-runner may take to get ready, and a program to end after SIGINT, seconds.
 READY, GRACE = 30.0, 5.0
+
+
+class Guard:
+    """A process that kills process groups if this process ends without having done so, as after SIGKILL.
+
+    The kernel kills the leader of each group then (child.py), and knows nothing of what the leader has started.
+    """
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-I", "-S", str(GUARD)]
+        heard, self._told = os.pipe()
+        try:
+            self._process = subprocess.Popen(words, stdin=heard, start_new_session=True)
+        finally:
+            os.close(heard)
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._told)
+        self._process.wait()
+
+    def tell(self, mark: str, group: int) -> None:
+        """``mark`` "+": to be killed from now on; "-": no more."""
+        with suppress(BrokenPipeError):  # somebody has killed it; the leaders still end with this process
+            os.write(self._told, f"{mark}{group}\n".encode())
 
 
 def start(

@@ -22,7 +22,6 @@ from pycontrol.measure import processes
 from pycontrol.measure.conditions import Condition, Here, check_host, chill
 from pycontrol.measure.plan import Planned
 from pycontrol.measure.segments import Costs, Jobs, Segment, jobs, segments
-from pycontrol.measure.stop import Guard
 
 #: How long the host may take to tell of the program's end, and of its beginning at the latest, seconds.
 SETTLE, UNSEEN = 10.0, 2.0
@@ -50,7 +49,7 @@ class ProfileOptions:
     task: str | None = None
     per_job: int | None = None
     stdout: int | None = None
-    guard: Guard | None = None
+    guard: processes.Guard | None = None
 
 
 @dataclass(frozen=True, slots=True)
