@@ -121,10 +121,12 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 {
 	struct gpurt_agent_user *u;
 	struct list_head *pos;
+	bool known;
 
 	if (user == GPURT_AGENT_UNLIMITED)
 		return;
 	u = place_of(a, user);
+	known = now < u->until;
 	if (!u->trust || now > u->until + GPURT_AGENT_SOON * u->trust)
 		u->trust = GPURT_AGENT_TRUST_NS;
 	else if (now >= u->until && u->trust < GPURT_AGENT_TRUST_MAX_NS)
@@ -133,7 +135,7 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 	if (a->doubts < u->until)
 		a->doubts = u->until;
 	arm_at(a, u->until);
-	list_for_each(pos, &a->registered) {
+	for (pos = a->registered.next; !known && pos != &a->registered; pos = pos->next) {
 		if (process_of(pos)->user != user)
 			continue;
 		process_of(pos)->doubted = true;
@@ -330,6 +332,7 @@ static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool
 	if (p->slice != slice)
 		know(a, p, p->single, GPURT_AGENT_UNKNOWN);
 	p->on = target(a, p);
+	a->held |= !p->on && !a->only && wanted(a, p);
 	p->yields = entitled(a, p) && !is_alone(a, p);
 	if (before && !p->on)
 		p->went = ++a->goings;
@@ -397,7 +400,8 @@ static void reconsider(struct gpurt_agents *a, u64 now)
 		order(a, process_of(first), now);
 	if (a->top)
 		order(a, a->top, now);
-	admit(a, now);
+	if (a->held)
+		admit(a, now);
 }
 
 /* The single most urgent process, if it can begin without waiting. */
