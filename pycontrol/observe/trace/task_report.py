@@ -6,22 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from gpurt.errors import RuntimeFailure
 
 
 @dataclass(frozen=True, slots=True)
-class CpuTimes:
-    """Start and end of a CPU segment.  All times of this module are ns of CLOCK_MONOTONIC."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class GpuTimes:
-    """Times of a GPU segment, in this order.
+    """Times of a GPU segment, ns of CLOCK_MONOTONIC as all times of this module, in this order.
 
     The task calls begin (``begin``), begin returns (``begun``), and the task submits work (``submit``).  The GPU
     completes the work (``completed``), the task notices (``seen``), and end returns (``end``).
@@ -35,19 +26,16 @@ class GpuTimes:
     end: int
 
 
-SegmentTimes: TypeAlias = CpuTimes | GpuTimes
-
-
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """One finished job.  ``executed``: of its thread's CPU time, ns."""
+    """One finished job.  ``executed``: of its thread's CPU time, ns.  ``segments``: those of the GPU."""
 
     number: int
     release: int
     start: int
     finish: int
     executed: int
-    segments: tuple[SegmentTimes, ...]
+    segments: tuple[GpuTimes, ...]
 
     @property
     def response(self) -> int:
@@ -61,8 +49,6 @@ class TaskReport:
 
     task: str
     pid: int
-    cpu: int | None
-    fifo: bool
     notes: tuple[str, ...]
     jobs: tuple[FinishedJob, ...]
     unfinished: int
@@ -72,14 +58,10 @@ class TaskReport:
 
 def _job(words: Iterator[str]) -> FinishedJob:
     number, release, start, finish, executed = (int(next(words)) for _ in range(5))
-    segments: list[SegmentTimes] = []
+    segments: list[GpuTimes] = []
     for kind in words:
-        if kind == "c":
-            segments.append(CpuTimes(*(int(next(words)) for _ in range(2))))
-        elif kind == "g":
-            segments.append(GpuTimes(*(int(next(words)) for _ in range(6))))
-        else:
-            raise ValueError(kind)
+        times = [int(next(words)) for _ in range({"c": 2, "g": 6}[kind])]
+        segments += [GpuTimes(*times)] if kind == "g" else []
     return FinishedJob(number, release, start, finish, executed, tuple(segments))
 
 
@@ -96,12 +78,10 @@ def parse_report(text: str) -> TaskReport:
     try:
         words = lines[0].split()
         name, fields = words[1], dict(zip(words[2::2], words[3::2], strict=True))
-        pid, fifo = int(fields["pid"]), fields["class"] == "fifo"
-        cpu = None if fields["cpu"] == "any" else int(fields["cpu"])
         whole = [line.rstrip("\n").partition(" ") for line in lines[1:] if line.endswith("\n")]
         ends = [[int(n) for n in rest.split()] for key, _, rest in whole if key == "end"]
         return TaskReport(
-            name, pid, cpu, fifo,
+            name, int(fields["pid"]),
             notes=tuple(rest for key, _, rest in whole if key == "note"),
             jobs=tuple(_job(iter(rest.split())) for key, _, rest in whole if key == "job"),
             unfinished=ends[0][1] if ends else 0,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from analysis.model import Task
 from analysis.traces.trace import About, Event, Kind, Trace
 from gpurt.enums import Policy
-from pycontrol.observe.trace.task_report import GpuTimes, TaskReport
+from pycontrol.observe.trace.task_report import TaskReport
 
 #: An interval of time: its start and its end, ns.
 Interval = tuple[int, int]
@@ -119,7 +119,7 @@ def gpu_events(reports: Mapping[str, TaskReport], host: Sequence[Event], exclusi
     for report in reports.values():
         for job in report.jobs:
             for times in job.segments:
-                if not isinstance(times, GpuTimes) or times.completed <= times.submit:
+                if times.completed <= times.submit:
                     continue
                 whole = (times.submit, times.completed)
                 parts = _within(whole, holding.get(report.task, [])) if exclusive else [whole]
