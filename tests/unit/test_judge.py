@@ -135,6 +135,17 @@ def test_a_thread_that_spins_though_it_is_said_to_suspend(file: TasksetFile) -> 
     assert timed(Judge(file, {}, policy="timesliced"), 3, 2900) == []
 
 
+@pytest.mark.parametrize(("owned", "long"), [(30_000, False), (90_000, True)])
+def test_a_segment_that_all_other_work_cannot_have_delayed(tmp_path: Path, owned: int, long: bool) -> None:
+    """How much less delays an owner that waits for a mutex is not known."""
+    path = tmp_path / "tasks.toml"
+    section = '{ task = "slow", time = "1ms" }, { task = "fast", time = "0.5ms" }'
+    path.write_text(f'{FILE}[[resource]]\nname = "m"\nprotocol = "ceiling"\nsections = [{section}]\n')
+    events = [*job("fast", 0, 0, 95_000), *segment("fast", 0, owned)]
+    told = found(Judge(taskset.load(path), {}), events)
+    assert [one.what for one in told if one.what is What.SEGMENT] == [What.SEGMENT] * long
+
+
 @pytest.mark.parametrize("begin", ["yield", "turns"])
 def test_lengths_of_segments_that_begin_by_yield(tmp_path: Path, begin: str) -> None:
     """Others execute beside one until they are off: for 1.4 ms here, and an update."""

@@ -36,13 +36,13 @@ class Limits:
         }
         self._delays = {task.name: self._delaying(task) for task in taskset}
 
-    def _delaying(self, task: Task) -> list[tuple[Task, int]] | None:
+    def _delaying(self, task: Task) -> list[tuple[Task, int]]:
         """The tasks that make the owner's end late, and what a job of each takes of the owner's time at most, ns.
 
-        None: the amount is unknown.  That is so for a task and its workers, which own the GPU together, and where tasks
-        share a TSG: it has work of all tasks on the GPU while one task owns it.  It is also so where tasks of other
-        partitions can have the CPU for as long as they wait there (``_beside``), and where tasks hold resources, for
-        whose sections the owner's thread can wait.
+        All that other tasks do counts where less is not known.  That is so for a task and its workers, which own the
+        GPU together, and where tasks share a TSG: it has work of all tasks on the GPU while one task owns it.  It is
+        also so where tasks of other partitions can have the CPU for as long as they wait there (``_beside``), and where
+        tasks hold resources, for whose sections the owner's thread can wait.
 
         Tasks of the owner's CPU that are no less urgent can take that CPU. At the gate the owner lets tasks pass that
         are no less urgent on the GPU. Such a task gets its turn even if its own CPU is executing a more urgent task,
@@ -57,7 +57,7 @@ class Limits:
         shared = task.partition is not None and bool(task.partition.shared)
         unknown = bool(tasks.resources) or task.name in tasks.forked or shared
         if unknown or any(self._endless(one, late) for one in beside):
-            return None
+            return [(one, self._all_of(one)) for one in tasks if one is not task]
         if self._policy.raises:
             return [(one, one.misc_time + takes[one.name]) for one in passing]
         takes |= {one.name: 2 * one.eta * self._alpha(one) for one in beside}
@@ -65,6 +65,10 @@ class Limits:
             if any(one.cpu == who.cpu and one.priority >= who.priority and one is not who for who in late):
                 takes[one.name] = takes.get(one.name, 0) + on_cpu(one)
         return [(one, takes[one.name]) for one in tasks if one.name in takes and one is not task]
+
+    def _all_of(self, one: Task) -> int:
+        """What a job of a task takes of CPUs and the GPU, with its updates and wake-ups, ns."""
+        return one.cpu_time + one.gpu_time + self.updates(one) + (1 + 3 * one.eta) * self._latency
 
     def _beside(self, cpus: set[int], task: Task) -> list[Task]:
         """The tasks of these CPUs that use another part of the GPU.  There they update its runlist, not preempted.
@@ -139,7 +143,7 @@ class Limits:
         """
         worst = self._worst[task.name]
         delays = self._delays[task.name]
-        if not self._policy.owned or task.best_effort or not worst or self._unknown or delays is None:
+        if not self._policy.owned or task.best_effort or not worst or self._unknown:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
         others = sum(_jobs(one, owned) * takes for one, takes in delays)
