@@ -156,7 +156,7 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
     larger: they have deadlines in the place of responses.
     """
     try:
-        priorities = compiled.priorities(test, taskset)
+        priorities = test.assign(taskset).priorities
     except ValueError:
         return None
     if not priorities:

@@ -3,7 +3,7 @@
 
 The compiled tests compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its
 analysis, and the readable implementation decides the taskset.  The readable implementation also decides jobs that pend,
-and GPU priorities for threads that serve several tasks.  The proofs are in docs/readings.md.  Tests hold both
+and assigns GPU priorities.  The proofs are in docs/readings.md.  Tests hold both
 implementations equal.
 """
 
@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analysis import rta
-from analysis.model import Taskset, Waiting
-from analysis.rta.audsley import Assignment
+from analysis.model import Taskset
 from analysis.rta.columns import columns_of, i64, pointer, u32
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import System
@@ -31,13 +30,6 @@ MAX_TASKS_BOUNDED = 30_000
 MAX_TASKS_READABLE = 1000
 
 
-def _busy(waiting: Waiting | None) -> int:
-    """Which tasks wait busily."""
-    if waiting is None:
-        return int(lib.GPURT_RTA_SOME)
-    return int(lib.GPURT_RTA_ALL if waiting.spins else lib.GPURT_RTA_NONE)
-
-
 def _formulas() -> dict[str, int]:
     """The compiled formulas by name, as C lists them, and the place of each."""
     names: dict[str, int] = {}
@@ -48,15 +40,6 @@ def _formulas() -> dict[str, int]:
 
 #: The place of every compiled formula by its name (analysis/native/rta_formulas.c).
 FORMULAS: dict[str, int] = _formulas()
-
-
-def facts(test: rta.Test) -> CData:
-    """The C struct of a test: its formula and the facts of its row.  Raises ValueError if it has no formula."""
-    found = ffi.new("struct gpurt_rta_test *")
-    if test.compiled is None:
-        raise ValueError(f"{test.name} has no compiled formula")
-    found.formula, found.busy, found.any_order = FORMULAS[test.compiled], _busy(test.waiting), test.any_order
-    return found
 
 
 def _checked(answer: int) -> int:
@@ -82,7 +65,7 @@ def run_compiled(test: rta.Test, taskset: Taskset) -> Result:
     if unseen := test.unseen(taskset):
         return unseen
     taskset = test.seen(taskset)
-    result = test.refusal(taskset) or _analyse(test, taskset, False)
+    result = test.refusal(taskset) or _analyse(test, taskset)
     if result is None:
         check_size(test, taskset)
     if result is None or (test.assigns and not result.schedulable):
@@ -114,7 +97,7 @@ def passes(test: rta.Test, taskset: Taskset) -> bool:
     if _unknown(test, taskset):
         return run_compiled(test, taskset).schedulable
     if test.assigns:
-        return passes(replace(test, name=test.base, assigns=False), taskset) or _assignable(test, taskset)
+        return passes(replace(test, name=test.base, assigns=False), taskset) or _briefly(test, taskset)
     if systems := test.systems(taskset):
         return all(passes(test, one) for one in systems)
     if unseen := test.unseen(taskset):
@@ -129,22 +112,8 @@ def passes(test: rta.Test, taskset: Taskset) -> bool:
         view = columns.view
     except OverflowError:
         return _briefly(test, taskset)
-    answer = _checked(lib.gpurt_rta_verdict(view, facts(test)))
+    answer = _checked(lib.gpurt_rta_verdict(view, FORMULAS[test.compiled]))
     return _briefly(test, taskset) if answer == lib.GPURT_RTA_REFUSED else answer == lib.GPURT_RTA_YES
-
-
-def _assignable(test: rta.Test, taskset: Taskset) -> bool:
-    """Whether every task passes with other GPU priorities than the file's."""
-    if systems := test.systems(taskset):
-        return all(passes(test, one) for one in systems)
-    try:
-        found = priorities(test, taskset)
-    except ValueError:  # more users of the GPU than priorities: nothing can be assigned
-        return False
-    if not found:
-        return False
-    changed = test.seen(taskset.with_gpu_priorities(found))
-    return (test.refusal(changed) or _analyse(test, changed, True) or test.run(taskset)).schedulable
 
 
 def _briefly(test: rta.Test, taskset: Taskset) -> bool:
@@ -152,41 +121,7 @@ def _briefly(test: rta.Test, taskset: Taskset) -> bool:
     return test.run(taskset, brief=True).schedulable
 
 
-def priorities(test: rta.Test, taskset: Taskset) -> dict[str, int]:
-    """The priorities of ``test.assign``; empty if there are none, without a reason.  Raises ValueError as that does."""
-    levels = _levels(test, taskset)
-    if levels is not None and len(levels) < sum(task.uses_gpu for task in taskset.real_time):
-        return {}
-    return test.assign(taskset, levels or ()).priorities or {}
-
-
-def assign_compiled(test: rta.Test, taskset: Taskset) -> Assignment:
-    """The same assignment as ``test.assign``, in less time for large tasksets.
-
-    The readable implementation says why no task can take a level.  Raises ValueError if more tasks use the GPU than
-    there are priorities.
-    """
-    return test.assign(taskset, _levels(test, taskset) or ())
-
-
-def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
-    """The tasks that have levels, from the lowest on, as far as tasks can take them; None if that is not known."""
-    if test.compiled is None or _unknown(test, taskset) or len(taskset) > MAX_TASKS_BOUNDED:
-        return None
-    if taskset.threads:  # a thread has one level, and is tried as a whole
-        return None
-    try:
-        columns = columns_of(test.seen(taskset))
-        view = columns.view
-    except OverflowError:
-        return None
-    levels, given = u32([0] * max(len(taskset), 1)), ffi.new("int *")
-    if _checked(lib.gpurt_rta_levels(view, facts(test), pointer("u32", levels), given)) or given[0] < 0:
-        return None
-    return [taskset.tasks[index].name for index in sorted(range(len(levels)), key=levels.__getitem__) if levels[index]]
-
-
-def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
+def _analyse(test: rta.Test, taskset: Taskset) -> Result | None:
     """None if the test has no compiled formula, or the formula cannot take the taskset."""
     if test.compiled is None or len(taskset) > MAX_TASKS_BOUNDED:
         return None
@@ -200,8 +135,8 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     ranks = u32([0] * max(len(taskset), 1))
     for rank, index in enumerate(order):
         ranks[index] = rank
-    status = lib.gpurt_rta_bounds(view, facts(test), assume, pointer("u32", ranks), *found.pointers())
-    return None if _checked(status) else Result(test.name, _Explained(test, taskset, found, assume).verdicts())
+    status = lib.gpurt_rta_bounds(view, FORMULAS[test.compiled], pointer("u32", ranks), *found.pointers())
+    return None if _checked(status) else Result(test.name, _Explained(test, taskset, found).verdicts())
 
 
 class _Found:
@@ -221,12 +156,10 @@ class _Found:
 class _Explained:
     """Verdicts from what was found.  The readable analysis adds what the compiled one does not compute."""
 
-    def __init__(self, test: rta.Test, taskset: Taskset, found: _Found, assume: bool) -> None:
+    def __init__(self, test: rta.Test, taskset: Taskset, found: _Found) -> None:
         self.test, self.taskset = test, taskset
         self.states, self.wcrts, self.culprits = found.state.tolist(), found.wcrt.tolist(), found.culprit.tolist()
-        self.assume = assume
-        self.bounds = {} if assume else self._known(self.wcrts)
-        self.ends = {} if assume else self._known(found.end.tolist())
+        self.bounds, self.ends = self._known(self.wcrts), self._known(found.end.tolist())
         self.indices = {task.name: index for index, task in enumerate(taskset)}
 
     def _known(self, times: Sequence[int]) -> dict[str, int]:
@@ -259,7 +192,7 @@ class _Explained:
             {name: time for name, time in times.items() if self._above(name, task.priority)}
             for times in (self.bounds, self.ends)
         )
-        system = System(self.taskset, known, ends, assumed=self.assume)
+        system = System(self.taskset, known, ends)
         return verdict_of_threads(task, self.test.demands, system, self.test.instead)[0]
 
     def _above(self, name: str, priority: int) -> bool:

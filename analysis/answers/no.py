@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain
 
-from analysis.answers import compiled
 from analysis.answers.choose import passing
 from analysis.answers.periods import periods
 from analysis.answers.registry import find_test
@@ -135,7 +134,7 @@ def _alone(taskset: Taskset, task: Task, step: int) -> Taskset:
 def _assignable(test: Test, taskset: Taskset) -> bool:
     """Whether there are GPU priorities with which the test passes."""
     try:
-        found = compiled.priorities(test, taskset)
+        found = test.assign(taskset).priorities or {}
     except ValueError:
         return False
     return bool(found) and proved(find_test(test.base), taskset.with_gpu_priorities(found))

@@ -166,7 +166,7 @@ def _assigned(test: Test, taskset: Taskset) -> Taskset:
     """The taskset with the GPU priorities of the test's result: those that it assigns where the file's own fail."""
     if not test.assigns or compiled.passes(registry.find_test(test.base), taskset):
         return taskset
-    found = compiled.priorities(test, taskset)
+    found = test.assign(taskset).priorities
     return taskset.with_gpu_priorities(found) if found else taskset
 
 

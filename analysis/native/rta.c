@@ -19,17 +19,17 @@ struct bounds {
 };
 
 /* Finds and stores a task's bound, and the end of its last GPU segment if bounds need that.  Returns the bound, or -1. */
-static int64_t found(struct rta *s, const struct rta_test *test, struct rta_task *t)
+static int64_t found(struct rta *s, const struct rta_formula *formula, struct rta_task *t)
 {
 	int64_t bound, end = -1;
 
 	if (t->thread)
-		return rta_serve(s, test, t);
-	bound = rta_solve(s, test, t);
-	if (test->formula->segmented && t->eta && bound >= 0 && !s->threads)
-		end = rta_solve_end(s, test, t);
+		return rta_serve(s, formula, t);
+	bound = rta_solve(s, formula, t);
+	if (formula->segmented && t->eta && bound >= 0 && !s->threads)
+		end = rta_solve_end(s, formula, t);
 	if (bound < 0)
-		bound = rta_solve_instead(s, test, t);	/* what the bound rests on is the same by either formula */
+		bound = rta_solve_instead(s, formula, t);	/* what the bound rests on is the same by either formula */
 	t->found = bound;
 	t->found_end = end < 0 ? bound : end;
 	return bound;
@@ -43,7 +43,7 @@ static u32 settle(struct rta *s, u32 from, u32 i)
 {
 	if (!i || s->tasks[s->order[i]].priority == s->tasks[s->order[i - 1]].priority)
 		return from;
-	for (; from < i && !s->assume; from++) {
+	for (; from < i; from++) {
 		struct rta_task *t = &s->tasks[s->order[from]];
 
 		if (t->found >= 0) {
@@ -84,7 +84,7 @@ static bool served_by(const struct rta *s, const struct rta_task *t, u32 index)
 }
 
 /* Finds the bound of one task.  All more urgent tasks have been done. */
-static void one(struct bounds *b, const struct rta_test *test, struct rta_task *t)
+static void one(struct bounds *b, const struct rta_formula *formula, struct rta_task *t)
 {
 	struct rta *s = b->s;
 	u32 cause;
@@ -95,7 +95,7 @@ static void one(struct bounds *b, const struct rta_test *test, struct rta_task *
 		return;
 	}
 	s->needs = b->rows + (size_t)b->words * t->index;
-	found(s, test, t);
+	found(s, formula, t);
 	b->wcrt[t->index] = t->found;
 	b->end[t->index] = t->found_end;
 	cause = culprit(b, s->needs);
@@ -135,7 +135,7 @@ static void withdraw(struct bounds *b)
 	}
 }
 
-static void all(struct bounds *b, const struct rta_test *test)
+static void all(struct bounds *b, const struct rta_formula *formula)
 {
 	struct rta *s = b->s;
 	u32 i, settled = 0;
@@ -146,21 +146,21 @@ static void all(struct bounds *b, const struct rta_test *test)
 
 		b->wcrt[t->index] = b->end[t->index] = -1;
 		settled = settle(s, settled, i);
-		one(b, test, t);
+		one(b, formula, t);
 	}
 	withdraw(b);
 }
 
-int gpurt_rta_bounds(const struct gpurt_columns *columns, const struct gpurt_rta_test *facts, u32 assume, const u32 *rank,
-		     u8 *state, int64_t *wcrt, int64_t *end, u32 *culprits)
+int gpurt_rta_bounds(const struct gpurt_columns *columns, u32 place, const u32 *rank, u8 *state, int64_t *wcrt, int64_t *end,
+		     u32 *culprits)
 {
-	struct rta_test test;
+	const struct rta_formula *formula;
 	struct bounds b = { .rank = rank, .state = state, .wcrt = wcrt, .end = end, .culprit = culprits };
-	int answer = rta_load(columns, facts, &test, &b.s);
+	int answer = rta_load(columns, place, &formula, &b.s);
 
-	if (answer || (assume && b.s->threads)) {
+	if (answer) {
 		rta_free(b.s);
-		return answer ? answer : GPURT_RTA_REFUSED;
+		return answer;
 	}
 	b.words = columns->count / 64 + 1;
 	b.failed = calloc(b.words, sizeof(*b.failed));
@@ -168,10 +168,9 @@ int gpurt_rta_bounds(const struct gpurt_columns *columns, const struct gpurt_rta
 	b.lost = calloc(b.s->cpus, sizeof(*b.lost));
 	answer = GPURT_RTA_ENOMEM;
 	if (b.failed && b.rows && b.lost) {
-		b.s->assume = assume;
 		b.s->needs_of = b.rows;
 		b.s->words = b.words;
-		all(&b, &test);
+		all(&b, formula);
 		answer = 0;
 	}
 	rta_free(b.s);
@@ -181,16 +180,16 @@ int gpurt_rta_bounds(const struct gpurt_columns *columns, const struct gpurt_rta
 	return answer;
 }
 
-int gpurt_rta_verdict(const struct gpurt_columns *columns, const struct gpurt_rta_test *facts)
+int gpurt_rta_verdict(const struct gpurt_columns *columns, u32 place)
 {
-	struct rta_test test;
+	const struct rta_formula *formula;
 	struct rta *s;
-	int answer = rta_load(columns, facts, &test, &s);
+	int answer = rta_load(columns, place, &formula, &s);
 	u32 i, settled = 0;
 
 	for (i = 0; answer == GPURT_RTA_YES && i < s->real_time; i++) {
 		settled = settle(s, settled, i);
-		if (found(s, &test, &s->tasks[s->order[i]]) < 0)
+		if (found(s, formula, &s->tasks[s->order[i]]) < 0)
 			answer = GPURT_RTA_NO;
 	}
 	rta_free(s);

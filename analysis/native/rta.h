@@ -8,13 +8,6 @@
 
 #include "columns.h"
 
-/* Tasks that wait busily for the GPU. */
-enum gpurt_rta_busy {
-	GPURT_RTA_NONE,
-	GPURT_RTA_ALL,
-	GPURT_RTA_SOME,			/* each in its own mode */
-};
-
 /* The pending job that a thread of several tasks serves next (analysis/model/callbacks.py). */
 enum gpurt_rta_order {
 	GPURT_RTA_FIFO,
@@ -22,13 +15,6 @@ enum gpurt_rta_order {
 	GPURT_RTA_ROS2,
 	GPURT_RTA_LIVE_TIMERS,
 	GPURT_RTA_TIMER = 4,		/* a flag */
-};
-
-/* A test: the place of its formula in the table, and the facts that the registry states (analysis/rta/test.py). */
-struct gpurt_rta_test {
-	u32 formula;
-	u32 busy;			/* enum gpurt_rta_busy */
-	u32 any_order;			/* GPU priorities may contradict CPU priorities */
 };
 
 /* The answers of functions; errors are negative. */
@@ -48,28 +34,20 @@ enum gpurt_rta_state {
 	GPURT_RTA_DEPENDS,		/* on a task without a bound */
 };
 
-/* The name of the formula at place @formula of the table (rta_formulas.c); NULL beyond the last. */
-const char *gpurt_rta_formula(u32 formula);
+/* The name of the formula at this place of the table (rta_formulas.c); NULL beyond the last. */
+const char *gpurt_rta_formula(u32 place);
 
-/* Whether all tasks have a bound: an enum gpurt_rta_answer. */
-int gpurt_rta_verdict(const struct gpurt_columns *columns, const struct gpurt_rta_test *test);
-
-/*
- * Finds the bounds of all tasks.  With @assume every jitter uses the deadline instead of the response time.  If a task
- * depends on several tasks without a bound, the one of lowest @rank is its culprit.  Writes for each task, by its index,
- * its @state (enum gpurt_rta_state), and its least solution to @wcrt.  The solution is there also if the bound was
- * withdrawn, or -1.  Writes to @end the same of a job up to the end of its last GPU segment, where the test looks at that,
- * else @wcrt.  Writes to @culprit the index of that task, if the state is GPURT_RTA_DEPENDS.  Returns 0,
- * GPURT_RTA_REFUSED, or an error.
- */
-int gpurt_rta_bounds(const struct gpurt_columns *columns, const struct gpurt_rta_test *test, u32 assume, const u32 *rank,
-		     u8 *state, int64_t *wcrt, int64_t *end, u32 *culprit);
+/* Whether all tasks have a bound by the formula at this place: an enum gpurt_rta_answer. */
+int gpurt_rta_verdict(const struct gpurt_columns *columns, u32 place);
 
 /*
- * Audsley's method.  Writes to @levels, for each task by its index, its level: 1 for the lowest; 0 if it uses no GPU or
- * has none.  Writes to @given how many levels were given until no task could take the next.  A task on which no level has
- * an influence may fail: -1 then.  Returns 0, GPURT_RTA_REFUSED, also for more users than levels, or an error.
+ * Finds the bounds of all tasks.  If a task depends on several tasks without a bound, the one of lowest @rank is its
+ * culprit.  Writes for each task, by its index, its @state (enum gpurt_rta_state), and its least solution to @wcrt.  The
+ * solution is there also if the bound was withdrawn, or -1.  Writes to @end the same of a job up to the end of its last
+ * GPU segment, where the formula looks at that, else @wcrt.  Writes to @culprit the index of that task, if the state is
+ * GPURT_RTA_DEPENDS.  Returns 0, GPURT_RTA_REFUSED, or an error.
  */
-int gpurt_rta_levels(const struct gpurt_columns *columns, const struct gpurt_rta_test *test, u32 *levels, int *given);
+int gpurt_rta_bounds(const struct gpurt_columns *columns, u32 place, const u32 *rank, u8 *state, int64_t *wcrt, int64_t *end,
+		     u32 *culprit);
 
 #endif

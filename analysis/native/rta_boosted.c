@@ -95,22 +95,14 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 }
 
 /* The time that owners take inside the segments of a job of a task above that spins; NULL: not known. */
-static inline const int64_t *inside(struct rta *s, const struct rta_task *p, const struct charges *c, bool keep)
+static inline const int64_t *inside(struct rta *s, const struct rta_task *p)
 {
-	if (s->user_count > RTA_WINDOWED)
-		return NULL;
-	return rta_inside(s, p, s->assume ? c->level : p->gpu_priority, keep);
+	return s->user_count > RTA_WINDOWED ? NULL : rta_inside(s, p, p->gpu_priority, true);
 }
 
 /* Finds windows; anew where responses or levels are not those for which they were found before. */
 static inline void find_windows(struct rta *s, const struct rta_task *t, struct charges *c)
 {
-	const struct rta_task *h;
-
-	if (c->spinning && s->assume)
-		rta_for_each_hpp(s, t, h)
-			if (spins(c->waiting, h))
-				inside(s, h, c, false);
 	if (t->eta)
 		c->own = rta_inside(s, t, t->gpu_priority, false);
 }
@@ -135,7 +127,7 @@ static inline void push_owner(struct rta *s, const struct rta_task *t, const str
 	}
 	if (c->spinning)
 		rta_for_each_hpp(s, t, p)
-			if (spins(c->waiting, p) && o->gpu_priority >= p->gpu_priority && !inside(s, p, c, true))
+			if (spins(c->waiting, p) && o->gpu_priority >= p->gpu_priority && !inside(s, p))
 				goto whole;
 	r = rta_push_either(s, amount, o, jitter, own ? own[o->user] : 0);
 	if (either)
@@ -143,7 +135,7 @@ static inline void push_owner(struct rta *s, const struct rta_task *t, const str
 	if (c->spinning)
 		rta_for_each_hpp(s, t, p)
 			if (spins(c->waiting, p) && o->gpu_priority >= p->gpu_priority)
-				rta_add_part(s, r, inside(s, p, c, true)[o->user], p, p->priority == t->priority ? p->response : 0,
+				rta_add_part(s, r, inside(s, p)[o->user], p, p->priority == t->priority ? p->response : 0,
 					     INT64_MAX);
 	return;
 whole:
@@ -421,7 +413,7 @@ static int64_t suspend_short(struct rta *s, const struct rta_task *t)
 {
 	struct charges c;
 
-	if (s->assume || s->threads || s->user_count > RTA_WINDOWED)
+	if (s->threads || s->user_count > RTA_WINDOWED)
 		return -1;
 	c = survey(s, t, SUSPENDED);
 	if (t->eta)

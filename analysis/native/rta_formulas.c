@@ -14,17 +14,12 @@ static const struct rta_formula formulas[] = {
 	{ "boosted-mixed", rta_boosted_mixed, &rta_boosted_mixed_segments, true },
 };
 
-const char *gpurt_rta_formula(u32 formula)
+const struct rta_formula *rta_formula(u32 place)
 {
-	return formula < sizeof(formulas) / sizeof(*formulas) ? formulas[formula].name : NULL;
+	return place < sizeof(formulas) / sizeof(*formulas) ? &formulas[place] : NULL;
 }
 
-bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from)
+const char *gpurt_rta_formula(u32 place)
 {
-	if (!gpurt_rta_formula(from->formula) || from->busy > GPURT_RTA_SOME)
-		return false;
-	*test = (struct rta_test){
-		.formula = &formulas[from->formula], .busy = from->busy, .any_order = from->any_order,
-	};
-	return true;
+	return rta_formula(place) ? formulas[place].name : NULL;
 }

@@ -54,7 +54,6 @@ struct rta {
 	u32 user_count;
 	int64_t alpha, theta, epsilon;
 	int64_t longest_switch;		/* as in the columns */
-	bool assume;			/* every jitter uses D_h instead of R_h */
 	bool ties;			/* real-time tasks have equal priorities */
 	bool threads;			/* some thread serves several tasks */
 	u32 *served, serving;		/* entries of tasks of such threads, by thread and rank; how many */
@@ -94,15 +93,8 @@ struct rta_formula {
 	bool windows;	/* it charges what tasks demand once for each segment of the task, not once */
 };
 
-/* A test whose facts have been checked. */
-struct rta_test {
-	const struct rta_formula *formula;
-	enum gpurt_rta_busy busy;
-	bool any_order;
-};
-
-/* False if there is no such formula. */
-bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
+/* The formula at this place of the table; NULL beyond the last. */
+const struct rta_formula *rta_formula(u32 place);
 
 rta_demands rta_gcaps_suspend, rta_gcaps_busy, rta_boosted_suspend, rta_boosted_busy, rta_boosted_fence,
 	    rta_boosted_mixed;
@@ -262,26 +254,25 @@ int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
 /* The time that each segment of @t has besides its length: its updates, a switch, and an update in flight. */
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
 /*
- * Checks the facts of a test, and reads a taskset.  Returns 0, GPURT_RTA_REFUSED if sums could exceed 63 bits, or an error;
- * rta_free() is for what @made then has, in any case.
+ * Finds the formula at a place, and reads a taskset.  Returns 0, GPURT_RTA_REFUSED if sums could exceed 63 bits, or an
+ * error; rta_free() is for what @made then has, in any case.
  */
-int rta_load(const struct gpurt_columns *columns, const struct gpurt_rta_test *facts, struct rta_test *test,
-	     struct rta **made);
+int rta_load(const struct gpurt_columns *columns, u32 place, const struct rta_formula **found, struct rta **made);
 void rta_free(struct rta *s);
 
 /* The least solution of a task's recurrence, or -1 if there is none within its deadline and period. */
-int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+int64_t rta_solve(struct rta *s, const struct rta_formula *formula, const struct rta_task *t);
 /* The same of a job up to the end of its last GPU segment.  rta_solve() has just solved the task. */
-int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+int64_t rta_solve_end(struct rta *s, const struct rta_formula *formula, const struct rta_task *t);
 /*
  * As rta_solve(), by the other formula, for use where rta_solve() finds no solution; -1 if this one finds none either.
  */
-int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+int64_t rta_solve_instead(struct rta *s, const struct rta_formula *formula, const struct rta_task *t);
 #define RTA_UNKNOWN (-2)
 
 /* Lists the tasks of threads that serve several. */
 void rta_find_threads(struct rta *s);
 /* The bound of a task whose thread serves several, or -1.  What it rests on goes into `needs_of`. */
-int64_t rta_serve(struct rta *s, const struct rta_test *test, struct rta_task *t);
+int64_t rta_serve(struct rta *s, const struct rta_formula *formula, struct rta_task *t);
 
 #endif

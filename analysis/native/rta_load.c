@@ -156,9 +156,9 @@ static void find_users(struct rta *s)
  * overheads.  A formula with windows charges each such segment all of that once.  Rounding of doubles is far below the
  * margin of LARGEST to 2^63.
  */
-static double charged(const struct rta_test *test, double demand, double segments, double overhead)
+static double charged(const struct rta_formula *formula, double demand, double segments, double overhead)
 {
-	return (test->formula->windows ? segments + 2 : 1) * (6 * demand + (segments + 2) * overhead);
+	return (formula->windows ? segments + 2 : 1) * (6 * demand + (segments + 2) * overhead);
 }
 
 /* Whether a period or a deadline is a number that the formulas take. */
@@ -170,7 +170,7 @@ static bool in_range(int64_t time, int64_t least)
 /*
  * Whether no sum over the taskset can exceed 63 bits.  A thread that serves several tasks executes a chain of jobs: at most as many segments, and as much demand, as all jobs in a window have.
  */
-static bool small(const struct rta *s, const struct gpurt_columns *b, const struct rta_test *test)
+static bool small(const struct rta *s, const struct gpurt_columns *b, const struct rta_formula *formula)
 {
 	double longest = 1, most = 0, sum = 0, eta = 0, overhead = 6 * ((double)b->alpha + 2 * (double)b->theta);
 	u32 i;
@@ -191,24 +191,26 @@ static bool small(const struct rta *s, const struct gpurt_columns *b, const stru
 		double jobs = 2 * longest / (double)t->period + 2;
 
 		most = jobs > most ? jobs : most;
-		sum += jobs * charged(test, demand, t->eta + eta, overhead);
+		sum += jobs * charged(formula, demand, t->eta + eta, overhead);
 	}
 	return most < COUNTED && sum < (double)LARGEST;
 }
 
 /* Whether the formula knows threads that serve several tasks. */
-static bool knows_threads(const struct rta_test *test)
+static bool knows_threads(const struct rta_formula *formula)
 {
-	return test->formula->demands == rta_gcaps_suspend || test->formula->demands == rta_boosted_suspend;
+	return formula->demands == rta_gcaps_suspend || formula->demands == rta_boosted_suspend;
 }
 
-int rta_load(const struct gpurt_columns *b, const struct gpurt_rta_test *facts, struct rta_test *test, struct rta **made)
+int rta_load(const struct gpurt_columns *b, u32 number, const struct rta_formula **found, struct rta **made)
 {
+	const struct rta_formula *formula = rta_formula(number);
 	u32 cpus = cpus_of(b), *ranked;
 	struct rta *s = NULL;
 
 	*made = NULL;
-	if (!rta_test_init(test, facts) || !cpus)
+	*found = formula;
+	if (!formula || !cpus)
 		return GPURT_RTA_EINVAL;
 	*made = s = make(b->count, cpus);
 	if (!s)
@@ -228,9 +230,9 @@ int rta_load(const struct gpurt_columns *b, const struct gpurt_rta_test *facts, 
 	find_users(s);
 	rta_forget_windows(s);
 	if (s->threads) {
-		if (!knows_threads(test))
+		if (!knows_threads(formula))
 			return GPURT_RTA_REFUSED;
 		rta_find_threads(s);
 	}
-	return small(s, b, test) ? 0 : GPURT_RTA_REFUSED;
+	return small(s, b, formula) ? 0 : GPURT_RTA_REFUSED;
 }

@@ -51,21 +51,21 @@ static int64_t solution(struct rta *s, int64_t constant, int64_t limit)
 	return -1;
 }
 
-int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+int64_t rta_solve(struct rta *s, const struct rta_formula *formula, const struct rta_task *t)
 {
-	return solution(s, collect(s, test->formula->demands, t), rta_limit(t));
+	return solution(s, collect(s, formula->demands, t), rta_limit(t));
 }
 
-int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+int64_t rta_solve_end(struct rta *s, const struct rta_formula *formula, const struct rta_task *t)
 {
-	return solution(s, test->formula->segmented->end(s, t), rta_limit(t));
+	return solution(s, formula->segmented->end(s, t), rta_limit(t));
 }
 
-int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+int64_t rta_solve_instead(struct rta *s, const struct rta_formula *formula, const struct rta_task *t)
 {
 	int64_t constant = -1;
 
-	if (test->formula->segmented && test->formula->segmented->instead)
-		constant = collect(s, test->formula->segmented->instead, t);
+	if (formula->segmented && formula->segmented->instead)
+		constant = collect(s, formula->segmented->instead, t);
 	return constant < 0 ? -1 : solution(s, constant, rta_limit(t));
 }

@@ -107,24 +107,24 @@ static void become(struct rta *s, struct rta_task *t, const struct served *all, 
 }
 
 /* e: what one more job of a task adds to a chain that no other task delays. */
-static int64_t own(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+static int64_t own(struct rta *s, const struct rta_formula *formula, const struct rta_task *t)
 {
-	int64_t update = test->formula->segmented ? rta_update(s, t) : 3 * s->epsilon;
+	int64_t update = formula->segmented ? rta_update(s, t) : 3 * s->epsilon;
 
 	return cpu_time(t) + t->misc + t->pure + update * t->eta;
 }
 
-static int64_t claim(struct rta *s, const struct rta_test *test, struct rta_task *t);
+static int64_t claim(struct rta *s, const struct rta_formula *formula, struct rta_task *t);
 
 /* How many jobs of a recurring task have any part in a window of that length (readings: L3). */
-static int64_t count(struct rta *s, const struct rta_test *test, struct rta_task *j, const struct company *c, int64_t window)
+static int64_t count(struct rta *s, const struct rta_formula *formula, struct rta_task *j, const struct company *c, int64_t window)
 {
 	int64_t most = c->twice && (c->timers || !(j->order & GPURT_RTA_TIMER)) ? 2 : INT64_MAX, jobs;
-	int64_t response = claim(s, test, j);
+	int64_t response = claim(s, formula, j);
 
 	if (response < 0)
 		return most;
-	jobs = (window + rta_max(response - own(s, test, j), 0) + j->period - 1) / j->period;
+	jobs = (window + rta_max(response - own(s, formula, j), 0) + j->period - 1) / j->period;
 	return jobs < most ? jobs : most;
 }
 
@@ -142,14 +142,14 @@ static uint64_t *needs_of(const struct rta *s, u32 row)
 }
 
 /* The chain of what the thread serves in a window.  Returns the jobs of recurring tasks: counts only grow with windows. */
-static int64_t collect(struct rta *s, const struct rta_test *test, const struct company *c, int64_t window)
+static int64_t collect(struct rta *s, const struct rta_formula *formula, const struct company *c, int64_t window)
 {
 	int64_t jobs, sum = 0;
 	u32 i;
 
 	s->chained = 0;
 	for (i = c->all.begin; c->recurring && i < c->all.at; i++) {
-		jobs = count(s, test, task_at(s, i), c, window);
+		jobs = count(s, formula, task_at(s, i), c, window);
 		chain(s, task_at(s, i), jobs);
 		sum += jobs;
 	}
@@ -163,12 +163,12 @@ static int64_t collect(struct rta *s, const struct rta_test *test, const struct 
  * The least solution up to @limit: the numbers of jobs and the window that they fill grow in turns; -1: none.  Adds what that
  * rests on to @needs.
  */
-static int64_t least(struct rta *s, const struct rta_test *test, struct rta_task *t, const struct company *c, int64_t limit,
+static int64_t least(struct rta *s, const struct rta_formula *formula, struct rta_task *t, const struct company *c, int64_t limit,
 		     uint64_t *needs)
 {
 	uint64_t *scratch = needs_of(s, s->count + 1), *kept = s->needs;
 	struct rta_task self = *t;
-	int64_t jobs, more = collect(s, test, c, 1), bound;
+	int64_t jobs, more = collect(s, formula, c, 1), bound;
 	u32 i;
 
 	do {
@@ -178,22 +178,22 @@ static int64_t least(struct rta *s, const struct rta_test *test, struct rta_task
 		s->needs = scratch;
 		if (scratch)
 			memset(scratch, 0, s->words * sizeof(*scratch));
-		bound = rta_solve(s, test, t);
+		bound = rta_solve(s, formula, t);
 		s->needs = kept;
 		*t = self;
 		if (bound < 0)
 			return -1;
-		more = collect(s, test, c, bound);
+		more = collect(s, formula, c, bound);
 	} while (more != jobs);
 	merge(s, needs, scratch);
 	for (i = c->all.begin; needs && c->recurring && i < c->all.at; i++)
-		if (claim(s, test, task_at(s, i)) >= 0)
+		if (claim(s, formula, task_at(s, i)) >= 0)
 			merge(s, needs, needs_of(s, task_at(s, i)->index));
 	return bound;
 }
 
 /* Theorem 1: one job of each task, if a second one of any comes later. */
-static int64_t collapsed(struct rta *s, const struct rta_test *test, struct rta_task *t, const struct served *all,
+static int64_t collapsed(struct rta *s, const struct rta_formula *formula, struct rta_task *t, const struct served *all,
 			 uint64_t *needs)
 {
 	struct company c = { .all = *all, .once = all->begin, .until = all->end };
@@ -203,22 +203,22 @@ static int64_t collapsed(struct rta *s, const struct rta_test *test, struct rta_
 	for (i = all->begin; i < all->end; i++)
 		if (task_at(s, i)->period < shortest)
 			shortest = task_at(s, i)->period;
-	return least(s, test, t, &c, shortest, needs);
+	return least(s, formula, t, &c, shortest, needs);
 }
 
 /* Whether a task may be counted as often as it can be released, and has no claim by which to count. */
-static bool countless(struct rta *s, const struct rta_test *test, const struct company *c)
+static bool countless(struct rta *s, const struct rta_formula *formula, const struct company *c)
 {
 	u32 i;
 
 	for (i = c->all.begin; i < c->all.at; i++)
-		if (count(s, test, task_at(s, i), c, 1) == INT64_MAX)
+		if (count(s, formula, task_at(s, i), c, 1) == INT64_MAX)
 			return true;
 	return false;
 }
 
 /* Theorems 2 to 4: the jobs that the thread's order picks before. */
-static int64_t picked(struct rta *s, const struct rta_test *test, struct rta_task *t, const struct served *all,
+static int64_t picked(struct rta *s, const struct rta_formula *formula, struct rta_task *t, const struct served *all,
 		      uint64_t *needs)
 {
 	u32 order = t->order & ~(u32)GPURT_RTA_TIMER, first;
@@ -230,14 +230,14 @@ static int64_t picked(struct rta *s, const struct rta_test *test, struct rta_tas
 		return -1;
 	c.twice = ros2 || (order == GPURT_RTA_LIVE_TIMERS && !timer);
 	c.timers = ros2;
-	if (countless(s, test, &c))
+	if (countless(s, formula, &c))
 		return -1;
 	if (c.twice || c.once == c.until)
-		return least(s, test, t, &c, t->period, needs);
+		return least(s, formula, t, &c, t->period, needs);
 	for (first = all->at + 1; first < all->end; first++) {	/* the job that the thread has begun */
 		c.once = first;
 		c.until = first + 1;
-		found = least(s, test, t, &c, t->period, needs);
+		found = least(s, formula, t, &c, t->period, needs);
 		if (found < 0)
 			return -1;
 		worst = rta_max(worst, found);
@@ -246,7 +246,7 @@ static int64_t picked(struct rta *s, const struct rta_test *test, struct rta_tas
 }
 
 /* The least claim that applies to a task; -1 if none does. */
-static int64_t claim(struct rta *s, const struct rta_test *test, struct rta_task *t)
+static int64_t claim(struct rta *s, const struct rta_formula *formula, struct rta_task *t)
 {
 	uint64_t *needs = needs_of(s, t->index), *other = needs_of(s, s->count);
 	struct served all;
@@ -256,22 +256,22 @@ static int64_t claim(struct rta *s, const struct rta_test *test, struct rta_task
 		return t->claim;
 	all = find(s, t);
 	for (u32 i = all.begin; i < all.at; i++)
-		claim(s, test, task_at(s, i));	/* first, for they use the same memory */
+		claim(s, formula, task_at(s, i));	/* first, for they use the same memory */
 	if (needs)
 		memset(needs, 0, s->words * sizeof(*needs));
 	if (other)
 		memset(other, 0, s->words * sizeof(*other));
-	one = collapsed(s, test, t, &all, needs);
-	two = picked(s, test, t, &all, other);
+	one = collapsed(s, formula, t, &all, needs);
+	two = picked(s, formula, t, &all, other);
 	if (needs && two >= 0 && (one < 0 || two < one))
 		memcpy(needs, other, s->words * sizeof(*needs));
 	t->claim = one < 0 || (two >= 0 && two < one) ? two : one;
 	return t->claim;
 }
 
-int64_t rta_serve(struct rta *s, const struct rta_test *test, struct rta_task *t)
+int64_t rta_serve(struct rta *s, const struct rta_formula *formula, struct rta_task *t)
 {
-	int64_t bound = claim(s, test, t);
+	int64_t bound = claim(s, formula, t);
 
 	t->found = t->found_end = bound <= t->deadline ? bound : -1;
 	return t->found;

@@ -11,7 +11,6 @@ docs/readings/gcaps.md, "Audsley", has the proof.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.model import Task, Taskset, Waiting
@@ -53,26 +52,22 @@ class Assignment:
 
 
 def assign(
-    demands: Demands, waiting: Waiting | None, taskset: Taskset, *, any_order: bool = False, given: Sequence[str] = (),
-    pending: bool = False,
-) -> Assignment:  # fmt: skip
+    demands: Demands, waiting: Waiting | None, taskset: Taskset, *, any_order: bool = False, pending: bool = False
+) -> Assignment:
     """GPU priorities under which every real-time task passes, if there are any.
 
     ``waiting`` None: each task waits in its own mode.  ``any_order``: the order on a CPU need not be that of CPU
-    priorities.  ``given``: the tasks that take the lowest levels, as the compiled method has found.  ``pending``: as in
-    ``analyse``.
+    priorities.  ``pending``: as in ``analyse``.
 
     Raises ValueError if more tasks use the GPU than there are priorities.
     """
     unassigned = [t for t in taskset.real_time if t.uses_gpu and _first(t, taskset) is t]
-    numbers = _numbers(unassigned)
-    priorities = dict(zip(given, numbers, strict=False))
-    unassigned = [t for t in unassigned if t.name not in priorities]
+    numbers, priorities = _numbers(unassigned), dict[str, int]()
     alone = [t for t in taskset.real_time if _first(t, taskset) is None and not _rider(t, taskset, waiting)]
     independent = _failures(alone, demands, _trial(taskset, {}, pending))
     if independent:
         return Assignment(None, 0, independent)
-    for level, number in list(enumerate(numbers, 1))[len(priorities):]:
+    for level, number in enumerate(numbers, 1):
         blocked: list[Failure] = []
         for candidate in _candidates(unassigned, any_order):
             trial = _trial(taskset, _tentative(unassigned, priorities, candidate, number), pending)

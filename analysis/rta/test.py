@@ -316,14 +316,11 @@ class Test:
         alone = replace(taskset, tasks=tuple(t for t in taskset if t.cpu not in with_gpu), forks=())
         return analyse(self.name, self.demands, alone, pending=self.pending).verdicts
 
-    def assign(self, taskset: Taskset, given: Sequence[str] = ()) -> Assignment:
+    def assign(self, taskset: Taskset) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test; none where it refuses.
 
-        ``given``: the tasks of the lowest levels, where these are known (analysis.answers.compiled.assign_compiled).
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
         if refused := self.unseen(taskset):
             return Assignment(None, 1, tuple(refused.failures))
-        return assign(
-            self.demands, self.waiting, self.seen(taskset), any_order=self.any_order, given=given, pending=self.pending
-        )  # fmt: skip
+        return assign(self.demands, self.waiting, self.seen(taskset), any_order=self.any_order, pending=self.pending)

@@ -69,7 +69,7 @@ def priorities_command(file: Path, name: str | None, write: bool, as_json: bool)
         render.emit(_assigned(file, test, notes), as_json, text)
         return 0
     try:
-        found = compiled.assign_compiled(test, loaded)
+        found = test.assign(loaded)
     except ValueError as error:
         raise TooLargeError(f"{filename(file)}: {error}") from None
     if found.priorities is None:

@@ -205,8 +205,6 @@ def test_compiled_tests_leave_such_tasks_to_the_readable_ones() -> None:
             test = registry.find(name)
             assert compiled.run_compiled(test, system).verdicts == test.run(system).verdicts
             assert compiled.passes(test, system) == test.run(system).schedulable
-            assert compiled.assign_compiled(test, system) == test.assign(system)
-            assert compiled.priorities(test, system) == (test.assign(system).priorities or {})
 
 
 def test_other_tests_refuse_deadlines_beyond_periods_by_name() -> None:

@@ -12,7 +12,6 @@ from calls import caller, everywhere
 from fit_cases import HOSTS, Fake
 from test_answers_agree import Commands
 
-from analysis.answers import compiled
 from analysis.answers.registry import TESTS
 from analysis.answers.sensitivity import Grows, changed
 from analysis.answers.verdict import answer
@@ -133,7 +132,7 @@ def test_no_test_assigns_priorities_where_it_says_nothing(capfd: pytest.CaptureF
     (file := tmp_path / "set.toml").write_text(text, encoding="utf-8")
     taskset = parse(file, text).taskset
     for test in (one for one in TESTS.values() if one.assigns and not one.threads):
-        assert compiled.assign_compiled(test, taskset).priorities is None, test.name
+        assert test.assign(taskset).priorities is None, test.name
     gpurt = Commands(caller(capfd))
     assert gpurt("plan", "modes", file)[0] == 0
     assert gpurt("plan", "priorities", file, "--test", "boosted-busy")[0] == 1
