@@ -137,7 +137,7 @@ class OnHost(Commands):
 
     def _run(self, options: Any) -> launch.Run:
         scheduling = placement.FIFO if self.known.fifo else placement.DEFAULT_CLASS
-        meta = {"policy": options.policy, HOST: options.host, "scheduling": scheduling}
+        meta = {"policy": options.policy, HOST: fit.saved(options.host), "scheduling": scheduling}
         trace = self.spoil(replace(self.trace, meta={**self.trace.meta, **meta}))
         return launch.Run(placement.place_cpus(self.loaded.taskset), self.known.fifo, (), {}, 3.0, 0, trace)
 

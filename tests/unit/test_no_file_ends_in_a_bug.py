@@ -27,6 +27,7 @@ from pycontrol.act.run import launch
 from pycontrol.commands import serve
 from pycontrol.link.control import connect
 from pycontrol.machine import placement
+from pycontrol.observe.fit import fit
 from pycontrol.observe.watch import serving
 
 FILES = 600 if os.environ.get("GPURT_LONG") else 8
@@ -110,7 +111,7 @@ def host_of(patch: pytest.MonkeyPatch, rng: random.Random, trace: Path) -> None:
 
     def ran(file: taskset.TasksetFile, options: Any, *_: Any) -> launch.Run:
         kept = load_trace(trace) if trace.exists() else Trace({})
-        recorded = replace(kept, meta={**kept.meta, "policy": options.policy, HOST: options.host})
+        recorded = replace(kept, meta={**kept.meta, "policy": options.policy, HOST: fit.saved(options.host)})
         return launch.Run(placement.place_cpus(file.taskset), known.fifo, (), {}, 3.0, 0, recorded)
 
     def over() -> threading.Event:
