@@ -87,11 +87,6 @@ static u64 doubted_until(const struct gpurt_agents *a, u64 user)
 	return 0;
 }
 
-static bool is_doubted(const struct gpurt_agents *a, u64 user, u64 now)
-{
-	return now < a->doubts && now < doubted_until(a, user);
-}
-
 /* The user's entry, or the entry to reuse for the user: a free one, or that of the user who was late first. */
 static struct gpurt_agent_user *place_of(struct gpurt_agents *a, u64 user)
 {
@@ -121,23 +116,22 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 {
 	struct gpurt_agent_user *u;
 	struct list_head *pos;
-	bool known;
+	u64 before;
 
 	if (user == GPURT_AGENT_UNLIMITED)
 		return;
 	u = place_of(a, user);
-	known = now < u->until;
+	before = u->until;
 	if (!u->trust || now > u->until + GPURT_AGENT_SOON * u->trust)
 		u->trust = GPURT_AGENT_TRUST_NS;
 	else if (now >= u->until && u->trust < GPURT_AGENT_TRUST_MAX_NS)
 		u->trust *= 2;
 	u->until = now + u->trust;
-	if (a->doubts < u->until)
-		a->doubts = u->until;
 	arm_at(a, u->until);
-	for (pos = a->registered.next; !known && pos != &a->registered; pos = pos->next) {
+	for (pos = a->registered.next; u->until != before && pos != &a->registered; pos = pos->next) {
 		if (process_of(pos)->user != user)
 			continue;
+		process_of(pos)->until = u->until;
 		process_of(pos)->doubted = true;
 		recount(a, process_of(pos));
 	}
@@ -164,7 +158,7 @@ static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 
 	arm_at(a, late_at(a, p));
 	if (p->doubted)
-		arm_at(a, doubted_until(a, p->user));
+		arm_at(a, p->until);
 	if (again < a->deadline)
 		a->deadline = again;
 }
@@ -704,7 +698,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 	a->deadline = U64_MAX;		/* not when the last owner was to be alone, if it began beside others */
 	a->overdue = U64_MAX;
 	list_for_each(pos, &a->registered) {
-		process_of(pos)->doubted = is_doubted(a, process_of(pos)->user, now);
+		process_of(pos)->doubted = now < process_of(pos)->until;
 		arm(a, process_of(pos));
 	}
 	a->top = a->yields ? find_top(a) : NULL;	/* orders follow below, by the new owner */
@@ -726,7 +720,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 			hasten(a, now);
 		return;
 	}
-	begin_step(a, GPURT_AGENTS_OFF, now);
+	begin_step(a, only ? GPURT_AGENTS_OFF : GPURT_AGENTS_ON, now);
 	proceed(a, now);
 }
 
@@ -739,7 +733,7 @@ static void trust(struct gpurt_agents *a, u64 now)
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *p = process_of(pos);
 
-		if (!p->doubted || is_doubted(a, p->user, now))
+		if (!p->doubted || now < p->until)
 			continue;
 		p->doubted = false;
 		recount(a, p);
@@ -847,7 +841,8 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 		return 0;
 	list_add_tail(&p->node, &a->registered);
 	p->user = user;
-	p->doubted = is_doubted(a, user, now);
+	p->until = doubted_until(a, user);
+	p->doubted = now < p->until;
 	a->uncut += !is_cut(p);
 	p->slice = GPURT_AGENT_DRIVERS;
 	p->on = false;

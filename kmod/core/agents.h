@@ -141,6 +141,7 @@ struct gpurt_agent_process {
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
 	bool late;			/* outlives the agent, and the process's clients */
 	bool doubted;			/* its user was late, as of the last update or tick */
+	u64 until;			/* when that is over */
 	bool registered;		/* has an agent; without one the rest means nothing */
 	bool on;			/* the last order: may its TSGs run */
 	bool free;			/* the last order: may it begin without asking */
@@ -241,7 +242,6 @@ struct gpurt_agents {
 	u64 turn_until;			/* when it passes that on, if another one wants it; U64_MAX: it is not on yet */
 	u64 idle_from;			/* the same, for it is in no segment; U64_MAX: it is in one */
 	u32 uncut;			/* processes with agents whose slice is not known to be short */
-	u64 doubts;			/* until when any user is doubted */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
 	u64 goings;			/* how often a process has gone off */
 	bool held;			/* some may be off that may come on, while nobody owns the GPU */

@@ -320,7 +320,7 @@ class Model:
             if self.top.outlasts:
                 self.hasten(now)
             return
-        self.step, self.step_since, self.open = "off", now, False
+        self.step, self.step_since, self.open = "off" if only is not None else "on", now, only is None
         self.take(now)
         self.reconsider(now)
         self.go_on(now)

@@ -250,6 +250,11 @@ class Pair:
         m.said.clear()
 
 
+def doubts(pair: Pair) -> int:
+    """Until when any user is doubted."""
+    return max(int(one.until) for one in pair.raw.users)
+
+
 class Saved:
     """A state of a pair to come back to: the C memory stays where it is."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import agents_pair
 import pytest
-from agents_pair import Pair
+from agents_pair import Pair, doubts
 from effort import everything, tries
 from test_agents_yield import BOUND, EVENTS, World, explore
 from test_boosted_controls import CORE, compile_c
@@ -177,7 +177,7 @@ class Turns(World):
             self.obedient()
             on = {name for name in self.takers() if self.libraries[name].on}
             assert len(on) <= 1 or not self.pair.raw.turning
-            assert self.pair.raw.top == ffi.NULL or self.pair.raw.top.free or self.pair.raw.doubts
+            assert self.pair.raw.top == ffi.NULL or self.pair.raw.top.free or doubts(self.pair)
             served |= on
             if self.pair.raw.turn != ffi.NULL and self.leave_out != "time":
                 self.pair.tick(max(self.pair.raw.turn_until - self.pair.now, 0))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from agents_pair import Pair, Saved
+from agents_pair import Pair, Saved, doubts
 from effort import everything
 
 from gpurt._gpurt import lib
@@ -249,7 +249,7 @@ class World:
         for name in self.registered():
             library = self.libraries[name]
             assert library.on
-            if self.pair.now < self.pair.raw.doubts:
+            if self.pair.now < doubts(self.pair):
                 continue
             expected = DRIVERS if not top else LONG if top == self.pair.array + name else SHORT
             assert library.slice == expected
@@ -268,7 +268,7 @@ class World:
         ]  # fmt: skip
         a = self.pair.raw
         begun = a.begun < 2**64 - 1 and min(self.pair.now - a.begun, LAZY)
-        shared = begun, a.step, a.open, a.lazy, a.beside, bool(a.only), a.recalls, a.doubts > self.pair.now
+        shared = begun, a.step, a.open, a.lazy, a.beside, bool(a.only), a.recalls, doubts(self.pair) > self.pair.now
         host = tuple(self.comes), self.owner, tuple(self.inside), tuple(sorted(self.forgiven))
         return repr(own), repr(theirs), shared, host
 

@@ -820,7 +820,7 @@ class World:
             calm = 0 if busy else calm + 1
             self.passes([0, MS, MS, 3 * BOUND, 0, 0][calm])
             if calm == 4:
-                self.passes(max(0, max(gpu.agents.doubts for gpu in self.gpus) - self.now))
+                self.passes(max(0, max(one.until for gpu in self.gpus for one in gpu.agents.users) - self.now))
         assert self.due() > self.now, self.log  # it spins
         self.check_rest()
 
