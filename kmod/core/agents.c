@@ -59,12 +59,8 @@ static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *
 		return (p->on || !obeyed(p)) && !late ? GPURT_AGENT_OWES_TURN : GPURT_AGENT_OWES_NOTHING;
 	if (obeyed(p))
 		return GPURT_AGENT_OWES_NOTHING;
-	if (wanted(a, p) && (late || !p->on))
-		return GPURT_AGENT_OWES_NOTHING;
-	if (wanted(a, p) && !a->only)
-		return GPURT_AGENT_OWES_COMING;
 	if (wanted(a, p))
-		return gpurt_agents_owns(a, p) ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
+		return gpurt_agents_owns(a, p) && !late ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
 	return late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
 }
 
@@ -348,33 +344,60 @@ static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now
 	order_by(a, p, false, now);
 }
 
-/* While nobody owns the GPU those that are off come on one after the other.  Late and doubted ones keep nobody off. */
+/* Whether others that are off wait for the process that was admitted last. */
+static bool is_coming(const struct gpurt_agent_process *p)
+{
+	return p && p->on && !obeyed(p) && !p->late && !p->doubted;
+}
+
+/*
+ * A process that was off all the while when nobody owned the GPU last goes by time alone.  Else urgent processes would
+ * keep it off for ever.
+ */
+static bool comes_before(const struct gpurt_agents *a, const struct gpurt_agent_process *p,
+			 const struct gpurt_agent_process *other)
+{
+	if (p->rank == other->rank || p->went <= a->missed || other->went <= a->missed)
+		return p->went < other->went;
+	return p->rank > other->rank;
+}
+
+/*
+ * While nobody owns the GPU those that are off come on one after the other, and all that are left after `bound`.  Late
+ * and doubted ones keep nobody off.
+ */
 static void admit(struct gpurt_agents *a, u64 now)
 {
+	u64 all_at = a->step_since + a->bound;
 	struct gpurt_agent_process *best = NULL;
 	struct list_head *pos;
+	u32 off = 0;
 
 	if (a->only || !a->open)
 		return;
-	a->held = false;
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *p = process_of(pos);
 
 		a->admitted = p;
 		if (p->on || !target(a, p))
 			continue;
-		if (p->late || p->doubted) {
+		if (now >= all_at || p->late || p->doubted) {
 			order(a, p, now);
 			continue;
 		}
-		a->held = true;
-		if (!best || p->rank > best->rank || (p->rank == best->rank && p->went < best->went))
+		off++;
+		if (!best || comes_before(a, p, best))
 			best = p;
 	}
-	a->admitted = best;
-	if (best && !a->owing[GPURT_AGENT_OWES_COMING])
+	if (best && !is_coming(a->coming)) {
+		a->admitted = a->coming = best;
 		order(a, best, now);
+		off--;
+	}
 	a->admitted = NULL;
+	a->held = off;
+	if (off)
+		arm_at(a, all_at);
 }
 
 /*
@@ -495,16 +518,12 @@ static struct gpurt_agent_process *caller(struct gpurt_agents *a)
 	return NULL;
 }
 
-/*
- * Whether the agent can switch the process, which is to be switched.  The agent makes its calls one after the other, so
- * the process may not have answered yet that it knows of the previous call.
- */
+/* Whether the agent can take the process off, which is to be off. */
 static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_process *c,
 		     const struct gpurt_agent_process *p)
 {
 	bool permitted = c->user == p->user || c->user == GPURT_AGENT_UNLIMITED;
-	bool follows = p->taker == c->number && p->taken && p->again == U64_MAX;
-	bool ready = !p->late && !p->doubted && !p->many && (follows || (obeyed(p) && !p->taker));
+	bool ready = obeyed(p) && !p->late && !p->doubted && !p->many && !p->taker;
 
 	return p != c && permitted && ready && p->channels && p->on && !target(a, p);
 }
@@ -584,6 +603,10 @@ static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
 	a->step = step;
 	a->step_since = now;
 	a->open = step == GPURT_AGENTS_ON;
+	if (a->open && !a->only) {
+		a->missed = a->opened;
+		a->opened = a->goings;
+	}
 	for (pos = a->registered.next; a->turning && pos != &a->registered; pos = pos->next)
 		recount(a, process_of(pos));
 	take(a, now);
@@ -634,8 +657,6 @@ static void settle(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 		proceed(a, now);
 	else if (a->failed && !a->owing[GPURT_AGENT_OWES_LATE] && !a->owing[GPURT_AGENT_OWES_ANSWER])
 		a->ops->retry(a);
-	if (a->held)
-		admit(a, now);
 }
 
 static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
@@ -757,6 +778,8 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 		hasten(a, now);
 	if (a->lazy)
 		arm_at(a, a->lazy_until);
+	if (a->held)
+		admit(a, now);
 	list_for_each(pos, &a->registered) {
 		notice(a, process_of(pos), now);
 		arm(a, process_of(pos));
@@ -937,6 +960,8 @@ void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 		a->turn = p->node.prev == &a->registered ? NULL : process_of(p->node.prev);
 		a->turn_until = now;
 	}
+	if (p == a->coming)
+		a->coming = NULL;
 	p->registered = false;
 	p->single = false;
 	p->outlasts = false;

@@ -38,8 +38,11 @@
  *
  * While nobody owns the GPU those that are off come on one after the other, late and doubted ones beside them.  The GPU
  * executes the work of the first one as soon as that is on.  The firmware carries out one call after the other.  So a
- * begin that comes meanwhile waits for one of them, and fewer have to go off.  The most urgent process comes first, then
- * the one that has been off for the longest time.
+ * begin that comes meanwhile waits for one of them, and fewer have to go off.  The process that has been off for
+ * the longest time comes first, or the most urgent one where the host tells how urgent they are.  Such processes, in no
+ * segment, could fill each such while.  So one that was off all the while when nobody owned the GPU last comes in the
+ * order of time.  Others wait only for the agent that was ordered on last, not for one that registers.  After `bound`
+ * all that are left come on, whatever agents do.
  *
  * One call for many: the agent of the process that is to be alone takes the channels of several others off by one
  * call.  Otherwise the firmware would carry out one call after the other.  It is asked only if it and they owe nothing
@@ -117,7 +120,6 @@ enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
 	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for: it or its user is late */
 	GPURT_AGENT_OWES_START,		/* that it is on: it owns the GPU, or its group does */
-	GPURT_AGENT_OWES_COMING,	/* that it is on: others that are off come on after it */
 	GPURT_AGENT_OWES_TURN,		/* that it is off, before another one's turn; no update waits for that */
 	GPURT_AGENT_OWES_COUNT,
 };
@@ -168,7 +170,7 @@ struct gpurt_agent_process {
 	u64 answered;			/* number of the last order that was carried out */
 	u64 since;			/* when the last order began to hold */
 	u64 again;			/* when it is given again; U64_MAX: its driver did not refuse it */
-	u64 went;			/* the how manieth to go off it was, when it did so last */
+	u64 went;			/* number of its last going off, of all (gpurt_agents.goings) */
 	char driver[GPURT_NAME_LEN];
 	/* How it is counted in gpurt_agents. */
 	bool counted, counted_late;
@@ -245,7 +247,10 @@ struct gpurt_agents {
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
 	u64 goings;			/* how often a process has gone off */
 	bool held;			/* some may be off that may come on, while nobody owns the GPU */
-	const struct gpurt_agent_process *admitted;	/* that comes on now */
+	const struct gpurt_agent_process *admitted;	/* that is to be ordered on now */
+	struct gpurt_agent_process *coming;	/* after which others come on; NULL: it has no agent any more */
+	u64 opened;			/* @goings when nobody owned the GPU any more, the last time */
+	u64 missed;			/* the same, the time before that */
 	u32 recalls;			/* reasons why nobody has the flag */
 	u32 holders;			/* processes that hold it, 0 or 1 */
 	struct gpurt_agents_kept kept;

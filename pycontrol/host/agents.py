@@ -141,9 +141,11 @@ class AgentGpu(Gpu):
 
     @property
     def awaits_agents(self) -> bool:
-        """Whether an update, a turn, or a decision that takes the flag back waits for an agent's answer."""
+        """Whether an update, a turn, others that are to come on, or a decision that takes the flag back waits for an
+        agent's answer."""
         agents = self.agents
-        return any(agents.owing[what] for what in AWAITED) or bool(agents.recalls and agents.holders)
+        waits = (agents.held and not agents.only) or (agents.recalls and agents.holders)
+        return bool(waits) or any(agents.owing[what] for what in AWAITED)
 
     @property
     def takes_posts(self) -> bool:
@@ -170,7 +172,8 @@ class AgentGpu(Gpu):
         processes = [one for one in self._processes.values() if one.raw.registered]
         for one in processes if len(processes) == 1 or self.obedience.yields else ():
             lib.gpurt_agents_plain(self.agents, one.raw, self._is_plain(one), self.clock())
-            lib.gpurt_agents_rank(self.agents, one.raw, *one.level(), self.clock())
+            if self.obedience.yields:
+                lib.gpurt_agents_rank(self.agents, one.raw, *one.level(), self.clock())
 
     def decided(self, client: GpuClient) -> None:
         """After a decision, its process's level may have changed, and whether the process is in a segment."""

@@ -86,6 +86,9 @@ class Model:
     lazy_until: int | None = None
     begun: int | None = None
     admitted: Process | None = None
+    coming: Process | None = None  # that was admitted last
+    opened: int = 0  # `goings` when nobody owned the GPU any more, the last time
+    missed: int = 0  # the same, the time before that
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
@@ -156,13 +159,12 @@ class Model:
         return self.may_run(p) and (p.on or p.exempt > 0 or comes)
 
     def can_take(self, caller: Process, p: Process) -> bool:
-        follows = p.taker is caller and p.taken and p.again is None
-        ready = not (p.late or p.doubted or p.many) and (follows or not (p.owes or p.taker))
+        ready = not (p.late or p.doubted or p.many or p.owes or p.taker)
         mine = p is not caller and caller.user in (p.user, UNLIMITED)
         return mine and ready and p.agent and p.channels > 0 and p.on and not self.target(p)
 
     def take(self, now: int) -> None:
-        """One agent switches others by one call."""
+        """One agent takes others off by one call."""
         c = self.only
         if self.open or not isinstance(c, Process) or not c.agent or not c.calls:
             return
@@ -246,16 +248,19 @@ class Model:
         self.admit(now)
 
     def admit(self, now: int) -> None:
-        """While nobody owns the GPU those that are off come on one at a time, and late ones beside them."""
+        """While nobody owns the GPU those that are off come on one at a time, late ones beside them, and then all."""
         if self.only is not None or not self.open:
             return
         off = [p for p in self.processes if p.agent and not p.on]
+        patient = [p for p in off if now < self.step_since + self.bound and not (p.late or p.doubted)]
         for p in off:
-            if p.late or p.doubted:
+            if p not in patient:
                 self.bring(p, now)
-        trusted = [p for p in off if not (p.late or p.doubted)]
-        if trusted and not any(p.on and self.waits(p) for p in self.processes):
-            self.bring(min(trusted, key=lambda p: (-p.rank, p.went)), now)
+        c = self.coming
+        if patient and not (c and c.agent and c.on and c.owes and not (c.late or c.doubted)):
+            missed = [p for p in patient if p.went <= self.missed]
+            self.coming = min(missed or patient, key=lambda p: (0 if missed else -p.rank, p.went))
+            self.bring(self.coming, now)
 
     def bring(self, p: Process, now: int) -> None:
         self.admitted = p
@@ -321,6 +326,8 @@ class Model:
                 self.hasten(now)
             return
         self.step, self.step_since, self.open = "off" if only is not None else "on", now, only is None
+        if only is None:
+            self.missed, self.opened = self.opened, self.goings
         self.take(now)
         self.reconsider(now)
         self.go_on(now)
@@ -333,6 +340,7 @@ class Model:
             self.reconsider(now)
         if self.lazy_until is not None and now >= self.lazy_until:
             self.hasten(now)
+        self.admit(now)
         for p in self.processes:
             if p.many and not p.given_up and now >= p.since + self.bound // 2:
                 p.given_up = True
@@ -372,6 +380,7 @@ class Model:
         p.agent = p.free = p.taken = p.anew = p.single = p.yields = p.outlasts = False
         p.has = UNKNOWN
         p.flags, p.channels, p.taker = [], 0, None
+        self.coming = None if self.coming is p else self.coming
         if p.many:
             self.call_over(p, False, now)
         self.reconsider(now)
@@ -410,8 +419,8 @@ class Model:
         if well:
             p.anew, p.has = False, p.slice
             p.answered, p.late, p.again = number, False, None
-            self.changed(now)
             self.reconsider(now)
+            self.changed(now)
             return 0
         if not p.owes:  # it takes back what it answered before
             p.answered, p.since = number - 1, self.step_since if self.step else now
@@ -430,6 +439,8 @@ class Model:
         times += [self.lazy_until] if self.lazy_until is not None else []
         times += [self.users[p.user][0] for p in self.processes if p.agent and p.doubted]
         times += [p.since + self.bound // 2 for p in self.processes if p.many and not p.given_up]
+        off = [p for p in self.processes if p.agent and not p.on]
+        times += [self.step_since + self.bound] if off and self.only is None and self.open else []
         return min(times, default=None)
 
     def facts(self) -> tuple[str, int, int, int]:

@@ -237,10 +237,9 @@ class Pair:
         owing = [p for p in m.debtors() if m.waits(p)], [p for p in m.debtors() if not m.waits(p)]
         assert [a.owing[1], a.owing[2], sum(a.owing)] == [len(owing[0]), len(owing[1]), len(m.processes)]
         assert (due := m.next()) is None or a.deadline <= due
-        coming = [p for p in m.processes if p.agent and m.only is None and m.open and p.on and p.owes]
-        assert a.owing[lib.GPURT_AGENT_OWES_COMING] == sum(m.waits(p) for p in coming), coming
         off = [p for p in m.processes if p.agent and not p.on] if m.only is None and m.open else []
-        assert not off or a.owing[lib.GPURT_AGENT_OWES_COMING] >= 1
+        assert not off or (m.coming and m.coming.owes and self.now < a.step_since + m.bound)
+        assert not off or a.held
         if m.step:
             assert a.deadline <= a.step_since + m.bound
         facts = ffi.new("struct gpurt_agents_facts *")

@@ -273,10 +273,9 @@ def test_they_come_on_one_after_the_other_and_who_has_waited_longest_first() -> 
 
 def test_nobody_waits_to_come_on_for_one_that_is_late() -> None:
     pair = ready(4)
-    do(pair, ("commit", 3), *[("answer", name, True) for name in range(4)], ("commit", None))
-    assert do(pair, ("answer", 0, False)) == []
-    orders = [("order", name, True, 3) for name in (1, 2)]  # 1 is of the same user
-    assert do(pair, ("tick", BOUND)) == [("late", 0), *orders, ("order", 0, True, 4)]
+    do(pair, ("commit", 3), *[("answer", name, True) for name in range(4)], ("commit", None), ("answer", 0, True))
+    assert not pair.array[2].on
+    assert do(pair, ("answer", 0, False)) == [("late", 0), ("order", 2, True, 3)]  # 1 is the same user's
 
 
 def test_who_has_a_priority_comes_on_first() -> None:

@@ -435,6 +435,22 @@ def begins(client: Client) -> None:
     client.start(BEGIN, priority=90)
 
 
+def ends(client: Client) -> None:
+    """Ends it, and waits for nothing."""
+    client.start(END)
+
+
+def registers(client: Client) -> None:
+    """Registers an agent, which has carried out its first order."""
+    client.start(lib.GPURT_IOC_AGENT, tsgs=1, driver=b"d", tier=lib.GPURT_TIER_UNPATCHED)
+    client.start(lib.GPURT_IOC_ORDER, answered=1, timeout_ns=lib.GPURT_FOREVER)
+
+
+def answers(client: Client) -> None:
+    """The agent has carried out its second order."""
+    client.start(lib.GPURT_IOC_ORDER, answered=2, timeout_ns=lib.GPURT_FOREVER)
+
+
 @pytest.fixture
 def agents(tmp_path: Path) -> Iterator[tuple[World, SocketClient, SocketClient]]:
     """A host, this process's agent, which has carried out its first order, and another client of this process."""
@@ -475,6 +491,33 @@ def test_an_agent_is_read_in_a_rest_only_if_an_answer_is_awaited(
         query, answer = other.start(QUERY), agent.start(QUERY)
         world.settle()
         assert (query.done(), answer.done()) == (False, True)
+
+
+def test_an_agent_after_which_others_come_on_is_read_in_a_rest(
+    agents: tuple[World, SocketClient, SocketClient],
+) -> None:
+    """Else they were off for as long as the rest goes on."""
+    world, agent, other = agents
+    core = world.host.gpus[0].agents
+
+    def settled(off: int) -> bool:
+        world.settle()
+        return sum(not one.raw.on for one in world.host.gpus[0]._processes.values() if one.raw.registered) == off
+
+    with Actor(world.path) as owner, Actor(world.path) as second:
+        second.start(registers)
+        eventually(lambda: settled(0) and core.registered.next != core.registered.prev)
+        owner.start(begins)
+        eventually(lambda: settled(2))
+        agent.start(lib.GPURT_IOC_ORDER, answered=2, timeout_ns=lib.GPURT_FOREVER)
+        second.start(answers)
+        eventually(lambda: settled(2) and not core.step)
+        owner.start(ends)
+        eventually(lambda: settled(1))
+        tire(world, other)
+        query, answer = other.start(QUERY), agent.start(lib.GPURT_IOC_ORDER, answered=3, timeout_ns=lib.GPURT_FOREVER)
+        assert settled(0)
+        assert (query.done(), answer.done()) == (False, False)
 
 
 def test_a_client_with_a_priority_and_an_agent_is_read_in_a_rest(

@@ -31,7 +31,7 @@
  *
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
  * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
- * GPURT_NVIDIA_MANY=1 (one call switches several processes),
+ * GPURT_NVIDIA_MANY=1 (one call takes several processes off),
  * GPURT_CU_MASK, GPURT_FORM.
  */
 #ifndef GPURT_PRELOAD_H
