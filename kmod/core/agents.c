@@ -351,18 +351,6 @@ static bool is_coming(const struct gpurt_agent_process *p)
 }
 
 /*
- * A process that was off all the while when nobody owned the GPU last goes by time alone.  Else urgent processes would
- * keep it off for ever.
- */
-static bool comes_before(const struct gpurt_agents *a, const struct gpurt_agent_process *p,
-			 const struct gpurt_agent_process *other)
-{
-	if (p->rank == other->rank || p->went <= a->missed || other->went <= a->missed)
-		return p->went < other->went;
-	return p->rank > other->rank;
-}
-
-/*
  * While nobody owns the GPU those that are off come on one after the other, and all that are left after `bound`.  Late
  * and doubted ones keep nobody off.
  */
@@ -386,7 +374,7 @@ static void admit(struct gpurt_agents *a, u64 now)
 			continue;
 		}
 		off++;
-		if (!best || comes_before(a, p, best))
+		if (!best || p->went < best->went)
 			best = p;
 	}
 	if (best && !is_coming(a->coming)) {
@@ -603,10 +591,6 @@ static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
 	a->step = step;
 	a->step_since = now;
 	a->open = step == GPURT_AGENTS_ON;
-	if (a->open && !a->only) {
-		a->missed = a->opened;
-		a->opened = a->goings;
-	}
 	for (pos = a->registered.next; a->turning && pos != &a->registered; pos = pos->next)
 		recount(a, process_of(pos));
 	take(a, now);

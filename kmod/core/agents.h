@@ -38,11 +38,9 @@
  *
  * While nobody owns the GPU those that are off come on one after the other, late and doubted ones beside them.  The GPU
  * executes the work of the first one as soon as that is on.  The firmware carries out one call after the other.  So a
- * begin that comes meanwhile waits for one of them, and fewer have to go off.  The process that has been off for
- * the longest time comes first, or the most urgent one where the host tells how urgent they are.  Such processes, in no
- * segment, could fill each such while.  So one that was off all the while when nobody owned the GPU last comes in the
- * order of time.  Others wait only for the agent that was ordered on last, not for one that registers.  After `bound`
- * all that are left come on, whatever agents do.
+ * begin that comes meanwhile waits for one of them, and fewer have to go off.  The process that has been off for the
+ * longest time comes first: urgent ones in no segment could fill each such while.  Others wait only for the agent that
+ * was ordered on last, not for one that registers.  After `bound` all that are left come on, whatever agents do.
  *
  * One call for many: the agent of the process that is to be alone takes the channels of several others off by one
  * call.  Otherwise the firmware would carry out one call after the other.  It is asked only if it and they owe nothing
@@ -249,8 +247,6 @@ struct gpurt_agents {
 	bool held;			/* some may be off that may come on, while nobody owns the GPU */
 	const struct gpurt_agent_process *admitted;	/* that is to be ordered on now */
 	struct gpurt_agent_process *coming;	/* after which others come on; NULL: it has no agent any more */
-	u64 opened;			/* @goings when nobody owned the GPU any more, the last time */
-	u64 missed;			/* the same, the time before that */
 	u32 recalls;			/* reasons why nobody has the flag */
 	u32 holders;			/* processes that hold it, 0 or 1 */
 	struct gpurt_agents_kept kept;

@@ -87,8 +87,6 @@ class Model:
     begun: int | None = None
     admitted: Process | None = None
     coming: Process | None = None  # that was admitted last
-    opened: int = 0  # `goings` when nobody owned the GPU any more, the last time
-    missed: int = 0  # the same, the time before that
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
@@ -258,8 +256,7 @@ class Model:
                 self.bring(p, now)
         c = self.coming
         if patient and not (c and c.agent and c.on and c.owes and not (c.late or c.doubted)):
-            missed = [p for p in patient if p.went <= self.missed]
-            self.coming = min(missed or patient, key=lambda p: (0 if missed else -p.rank, p.went))
+            self.coming = min(patient, key=lambda p: p.went)
             self.bring(self.coming, now)
 
     def bring(self, p: Process, now: int) -> None:
@@ -326,8 +323,6 @@ class Model:
                 self.hasten(now)
             return
         self.step, self.step_since, self.open = "off" if only is not None else "on", now, only is None
-        if only is None:
-            self.missed, self.opened = self.opened, self.goings
         self.take(now)
         self.reconsider(now)
         self.go_on(now)

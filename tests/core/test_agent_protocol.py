@@ -278,12 +278,6 @@ def test_nobody_waits_to_come_on_for_one_that_is_late() -> None:
     assert do(pair, ("answer", 0, False)) == [("late", 0), ("order", 2, True, 3)]  # 1 is the same user's
 
 
-def test_who_has_a_priority_comes_on_first() -> None:
-    pair = ready(4)
-    do(pair, ("commit", 3), *[("answer", name, True) for name in range(4)], ("rank", 2, 7))
-    assert do(pair, ("commit", None)) == [("order", 2, True, 3), ("finished", 0)]
-
-
 def test_strangers_that_a_call_failed_for_are_in_the_next_one_when_their_channels_are_others() -> None:
     pair = many(5)
     do(pair, ("commit", 2), ("answer", 2, False), ("tick", AGAIN), *[("answer", name, True) for name in range(5)])
