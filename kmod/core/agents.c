@@ -378,7 +378,8 @@ static void admit(struct gpurt_agents *a, u64 now)
 			best = p;
 	}
 	if (best && !is_coming(a->coming)) {
-		a->admitted = a->coming = best;
+		a->admitted = best;
+		a->coming = best;
 		order(a, best, now);
 		off--;
 	}

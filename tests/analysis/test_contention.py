@@ -45,7 +45,7 @@ def model(tasks: list[Any], slice_: int, theta: int, cross: int) -> list[int]:
     while len(done) < len(tasks):
         for index, (part, work, begin, kind, factor) in enumerate(tasks):
             if begin == divided.now:
-                divided.submit(part, index, work, INTENSITIES[kind], factor)
+                divided.submit(part, index, work, INTENSITIES.get(kind, lib.GPURT_INTENSITY_NONE), factor)
         divided.step()
         done = {client: when for _, client, _, when in divided.done}
     return [done[index] for index in range(len(tasks))]

@@ -17,7 +17,8 @@ def test_no_turn_looks_at_more_than_some_threads(monkeypatch: pytest.MonkeyPatch
         seen.append((pid, tid))
         return "S", 1
 
-    monkeypatch.setattr(stuck.procs, "threads", lambda pid, most: list(range(each))[:most])
+    monkeypatch.setattr(stuck.procs, "threads_in_pieces", lambda pid, few: (
+        list(range(at, min(at + few, each))) for at in range(0, each, few)))  # fmt: skip
     monkeypatch.setattr(stuck, "thread", asleep)
     counts, results = [], []
     for result in stuck.look_at(range(processes)):

@@ -30,14 +30,18 @@ def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
     return caller(capfd)
 
 
-@pytest.mark.parametrize("policy", ["segment", "boosted"])
+LATE, STRAY = TASK.format("late", 2, 1, "", 'cpu = "25ms"'), TASK.format("stray", 2, 0, "", USER)
+TOO_LATE = "late: no bound below the deadline of 20 ms"
+
+
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("policy", "more", "why"),
     [
-        (TASK.format("late", 2, 1, "", 'cpu = "25ms"'), "late: no bound below the deadline of 20 ms"),
-        (TASK.format("stray", 2, 0, "", USER), "stray uses the GPU and names no partition"),
+        ("segment", LATE, TOO_LATE),
+        ("boosted", LATE, TOO_LATE),
+        ("segment", STRAY, "x: no bound, because stray uses the GPU and names no partition"),
+        ("boosted", STRAY, "several partitions share CPUs"),
     ],
-    ids=["a task without GPU work", "best effort in no partition"],
 )
 def test_nothing_is_applied_where_the_rest_of_the_file_fails(
     gpurt: Gpurt, tmp_path: Path, policy: str, more: str, why: str

@@ -41,8 +41,16 @@ def find_built(name: str, variable: str, package: str, folders: Iterable[str]) -
     raise RuntimeFailure(f"{name}, which pip does not install, is not here; {cure}")
 
 
+def _folder() -> Path:
+    """Where make builds: in the source tree, or where that cannot be written, in the user's cache, for this tree."""
+    if os.access(ROOT, os.W_OK):
+        return ROOT / "build" / "userlib"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "gpurt" / f"userlib{str(ROOT).replace('/', '-')}"
+
+
 def _build(name: str) -> Path:
-    folder = ROOT / "build" / "userlib"
+    folder = _folder()
     command = ["make", f"-j{os.cpu_count()}", "--no-print-directory", "-C", str(ROOT / "userlib"), f"BUILD={folder}",
                f"{folder}/{name}"]  # fmt: skip
     try:
