@@ -323,8 +323,10 @@ def test_a_process_outside_its_task_s_cgroup(host: Path, file: Path, watch: Call
     """Also one that tells of no job, and only has the task's name."""
     file.write_text(FILE + 'cgroup = "/no/such"\n')
     running = watch(host)
-    subprocess.run([sys.executable, "-c", TELL, host], check=True, timeout=PATIENCE)
-    told = running.next()
+    command = [sys.executable, "-c", f"{TELL}\nsys.stdin.read()", host]  # the watch has to look while it is there
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as program:
+        told = running.next()
+        program.communicate(timeout=PATIENCE)
     assert (told["finding"], told["sort"]) == ("undeclared", "assumption")
     assert "passes for camera in cgroup " in told["message"]
     assert told["message"].endswith(", and the file has it in /no/such")
