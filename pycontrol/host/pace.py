@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 #: The host rests after WORK ns of work within WINDOW ns, and from then on in the same proportion.
-WORK, WINDOW = 300_000, 600_000
+WORK, WINDOW = 250_000, 500_000
 
 
 def is_real_time() -> bool:

@@ -121,6 +121,7 @@ class Crowd(World):
 @pytest.fixture
 def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Crowd]]:
     """Makes hosts, whose turns are checked after the test."""
+    gc.collect()  # else a turn may do so, and name each socket that other tests have left open
     for module in (loop, peer):
         monkeypatch.setattr(module, "administers", lambda _uid: False)
     made: list[Crowd] = []

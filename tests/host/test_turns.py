@@ -535,18 +535,18 @@ def test_work_for_agents_in_a_rest_does_not_lead_to_the_next_one() -> None:
     pace = Pace()
     until = pace.rests(10**12, MS)
     pace.restart(until, 9 * MS)
-    assert pace.rests(until, 9 * MS + MS // 4) == 0
+    assert pace.rests(until, 9 * MS + MS // 8) == 0
 
 
 def test_how_much_is_worked_before_a_rest() -> None:
-    """Half of the time, in pieces of 0.3 ms; what took longer is followed by a longer rest."""
+    """Half of the time, in pieces of 0.25 ms; what took longer is followed by a longer rest."""
     pace, now, worked = Pace(), 10**12, 0
-    for _ in range(3):
+    for _ in range(2):
         now, worked = now + MS // 10, worked + MS // 10
         assert pace.rests(now, worked) == 0  # the first tenth was before the window
     now, worked = now + MS // 5, worked + MS // 5
-    assert pace.rests(now, worked) == now + MS * 2 // 5
+    assert pace.rests(now, worked) == now + MS * 3 // 10
     for _ in range(100):  # one that has idle time in between never rests
-        now, worked = now + 2 * MS, worked + MS * 3 // 10 - 1
+        now, worked = now + 2 * MS, worked + MS // 4 - 1
         assert pace.rests(now, worked) == 0
-    assert pace.rests(now + MS // 2, worked + 4 * MS) == now + MS * 9 // 2
+    assert pace.rests(now + MS // 4, worked + 4 * MS) == now + MS * 17 // 4
