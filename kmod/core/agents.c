@@ -124,7 +124,9 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 		u->trust *= 2;
 	u->until = now + u->trust;
 	arm_at(a, u->until);
-	for (pos = a->registered.next; u->until != before && pos != &a->registered; pos = pos->next) {
+	if (u->until == before)		/* another one of theirs was late at the same time: all know */
+		return;
+	list_for_each(pos, &a->registered) {
 		if (process_of(pos)->user != user)
 			continue;
 		process_of(pos)->until = u->until;
