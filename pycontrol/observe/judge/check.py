@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.answers import compiled
@@ -152,11 +152,10 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     """The verdict on a trace; ``test``: whose bounds to compare with."""
     result = compiled.run_compiled(test, file.taskset) if test else None
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
-    parts = len(file.taskset.parts)
+    parts, known = len(file.taskset.parts), meant(trace, file)
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
                   policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0,
-                  tellers=_tellers(trace, file), until=_last_release(trace), command_of=commands_of(trace))
-    known = meant(trace, file)
+                  tellers=_tellers(trace, known), until=_last_release(trace), command_of=commands_of(trace))
     priorities = {name: about.priority for name, about in trace.tasks.items()
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
     findings = []
@@ -172,11 +171,13 @@ def _last_release(trace: Trace) -> int | None:
     return max((event.time for event in trace.events if event.kind is Kind.RELEASE), default=None)
 
 
-def _tellers(trace: Trace, file: TasksetFile) -> set[str]:
-    """The processes that report jobs of the file's tasks, perhaps after segments that had begun before the trace."""
+def _tellers(trace: Trace, known: Collection[str]) -> set[str]:
+    """The processes that report jobs of the file's tasks, perhaps after segments that had begun before the trace.
+
+    ``known``: the names of the trace that mean a task.
+    """
     jobs = (event for event in trace.events if event.kind in (Kind.START, Kind.COMPLETE) and event.detail)
-    command_of = commands_of(trace)
-    return {event.detail or "" for event in jobs if meaning(file, event.task, command_of)}
+    return {event.detail or "" for event in jobs if event.task in known}
 
 
 def _told(trace: Trace) -> dict[str, int]:
