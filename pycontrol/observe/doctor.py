@@ -18,7 +18,7 @@ from pathlib import Path
 
 from analysis.taskset import TasksetFile
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Tier
+from gpurt.enums import Begin, Tier
 from gpurt.errors import GpurtError
 from gpurt.files import matching
 from gpurt.segments import explain
@@ -471,6 +471,25 @@ def _host(device: str | None, root: Path) -> Iterator[Diagnosis]:
     if agents and emulated:
         yield from _host_cpu(device)
     yield _boosted(device, bool(query.caps & lib.GPURT_CAP_RAISES))
+    if agents:
+        yield from _begin(device)
+
+
+def _begin(device: str | None) -> Iterator[Diagnosis]:
+    """How urgent work begins on NVIDIA's GPUs (docs/unpatched.md), of which each way but isolation needs a probe."""
+    try:
+        with connect(device) as control:
+            ways = sorted({one.begin.word for one in control.status() if one.driver.startswith("nvidia-rm")})
+    except GpurtError:
+        return
+    probed = "`scripts/probe-nvidia --parts yield` confirms there that slices are kept"
+    for way in ways:
+        if way == Begin.ISOLATED.word:
+            text = f"{way}: others are off before; yield and turns begin at once, for GPUs of which {probed}"
+            yield Diagnosis("begin", Status.OK, text)
+        else:
+            text = f"{way}: no GPU has run it; a bound holds only where {probed}"
+            yield Diagnosis("begin", Status.WARN, text, f"run that, and say begin = \"{way}\" in taskset files")
 
 
 def _host_cpu(device: str | None) -> Iterator[Diagnosis]:

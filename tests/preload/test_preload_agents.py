@@ -21,7 +21,7 @@ from gpurt.enums import Cause, EventKind, State, Tier
 from pycontrol.link.control import Control
 from pycontrol.link.control import connect as control
 from pycontrol.machine.procs import threads
-from pycontrol.observe.doctor import Status, _host_cpu
+from pycontrol.observe.doctor import Status, _begin, _host_cpu
 from pycontrol.observe.host_cpu import scheduled_now
 from pycontrol.readable import readable
 
@@ -406,3 +406,11 @@ def test_doctor_sees_real_time_threads_that_the_host_cannot_be_above(
     real_time = [one for tid in threads(program.pid) if (one := scheduled_now(program.pid, tid)) and one.priority]
     assert finding.status is (Status.WARN if real_time else Status.OK)
     assert f"of process {program.pid}" in finding.text or not real_time
+
+
+def test_doctor_names_the_other_ways_to_begin_where_there_are_any(
+    start: Start, served: Served, depth: Callable[..., int], family: str
+) -> None:
+    assert depth(start(family=family)) == 0
+    found = [(one.status, one.text.partition(":")[0]) for one in _begin(str(served.path))]
+    assert found == ([(Status.OK, "isolated")] if family == "nvidia" else [])

@@ -11,6 +11,7 @@ from machines import LONG, FakeGpu, Program, Served, Start, real_time, stop
 
 from gpurt.enums import Begin
 from pycontrol.link.control import Control
+from pycontrol.observe import doctor
 
 KERNEL = "launch 0 20000"
 
@@ -34,12 +35,15 @@ def on(gpu: FakeGpu, programs: list[Program]) -> list[Program]:
 
 
 def test_one_at_a_time_while_a_real_time_process_is_there(
-    busy: list[Program], start: Start, plane: Control, gpu: FakeGpu
+    busy: list[Program], served: Served, start: Start, plane: Control, gpu: FakeGpu
 ) -> None:
     """Also before it has begun anything.  A launch of a process that waits returns at once."""
     urgent, had = real_time(plane, start()), set()
     eventually(lambda: (plane.status()[0].ready, plane.status()[0].at_once) == (3, 1))
     assert plane.status()[0].begin is Begin.TURNS
+    (finding,) = doctor._begin(str(served.path))
+    assert finding.status is doctor.Status.WARN
+    assert (finding.cure or "").endswith('say begin = "turns" in taskset files')
 
     def each_had_a_turn() -> bool:
         now = on(gpu, busy)
