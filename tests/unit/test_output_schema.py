@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import runpy
 from pathlib import Path
 
-from analysis.model import POLICIES, Waiting
 from pycontrol.link.control import FIELDS, GpuStatus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,13 +27,10 @@ def test_each_host_sends_each_status_attribute() -> None:
     assert [name for name in NAMES if f'"{name}"' not in host] == [], "Commands.status is to send each"
     module = (ROOT / "kmod/calls/netlink_get.c").read_text()
     missing = [name for name in NAMES if f"GPURT_A_{name}," not in module and name not in USER_SPACE]
-    assert missing == [], "put_status() is to put each"
+    assert missing == [], "put_status() is to put each, or USER_SPACE names it"
 
 
 def test_each_field_is_in_the_schema() -> None:
     made = runpy.run_path(str(ROOT / "scripts/make-output-schema"))["written"]()
     text = (ROOT / "docs/output.schema.json").read_text(encoding="utf-8")
     assert made == text, "scripts/make-output-schema"
-    keys = json.loads(text)["$defs"]["object"]["properties"]
-    assert POLICIES.keys() <= set(keys["policy"]["enum"]), "docs/output.schema.json, policy"
-    assert {mode.value for mode in Waiting} == set(keys["waiting"]["enum"]), "docs/output.schema.json, waiting"
