@@ -35,6 +35,8 @@ MOST_DEPTH = 64
 NAME_BYTES = 15
 #: The flag of a thread that ends (include/linux/sched.h).
 PF_EXITING = 0x4
+#: The flag of a kernel thread.
+PF_KTHREAD = 0x200000
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 #: Its bit in CapEff of /proc/PID/status.
@@ -177,6 +179,12 @@ def has_sys_nice(pid: int) -> bool:
     """Whether the process has CAP_SYS_NICE."""
     effective = status(pid, "CapEff")
     return bool(effective) and bool(int(effective[0], 16) >> CAP_SYS_NICE & 1)
+
+
+def is_kernel_thread(pid: int) -> bool:
+    """Whether it is a thread of the kernel; such threads are in no taskset file."""
+    text = read_proc(pid, "stat") or b""
+    return bool(text and int(text.rpartition(b")")[2].split()[6]) & PF_KTHREAD)
 
 
 def rt_limit(pid: int) -> int:

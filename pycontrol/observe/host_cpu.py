@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
+
+import psutil
 
 from pycontrol.host.peer import credentials
 from pycontrol.link.control import Control
 from pycontrol.machine import procs
+
+#: SCHED_DEADLINE, which Python does not name, and the priority that such threads count with: they execute above all.
+SCHED_DEADLINE, ABOVE_ALL = 6, 100
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ def scheduled_now(pid: int, tid: int) -> Running | None:
     try:
         policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
         priority = os.sched_getparam(tid).sched_priority if policy in procs.REAL_TIME else 0
+        priority = ABOVE_ALL if policy == SCHED_DEADLINE else priority
         return Running(pid, tid, priority, frozenset(os.sched_getaffinity(tid)))
     except OSError:
         return None
@@ -42,6 +48,15 @@ def urgent_threads(pids: Iterable[int]) -> dict[int, list[tuple[int, list[int]]]
     found = {pid: [one for tid in procs.threads(pid) if (one := scheduled_now(pid, tid))] for pid in pids}
     return {pid: [(one.priority, sorted(one.cpus)) for one in threads if one.priority]
             for pid, threads in found.items() if threads}  # fmt: skip
+
+
+def strangers(control: Control, known: Container[int]) -> dict[int, list[tuple[int, list[int]]]]:
+    """The same of all processes of this machine but these, this one, the host, its keeper and the kernel's threads."""
+    with socket.socket(fileno=os.dup(control.fileno())) as sock:
+        own = {os.getpid(), credentials(sock)[0]} if sock.family == socket.AF_UNIX else {os.getpid()}
+    found = urgent_threads(pid for pid in psutil.pids() if pid not in known and pid not in own)
+    others = [pid for pid, threads in found.items() if threads and not procs.is_kernel_thread(pid)]
+    return {pid: found[pid] for pid in others if not own.intersection(one for one, _ in procs.ancestry(pid))}
 
 
 def cpu_objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:

@@ -71,7 +71,7 @@ def expected(host: Host, file: File, name: str) -> Iterator[str]:
 #: Kinds that `expected` leaves to tests of their own: they depend on the host alone, or on its clients.
 OTHERS = {
     "isolation", "driver", "cpus", "fifo", "stranger", "ambiguous", "exempt", "form", "barred", "demoted",
-    "gpu-priority", "cpu-priority", "measured", "group",
+    "gpu-priority", "cpu-priority", "cpu-stranger", "measured", "group",
 }  # fmt: skip
 
 
@@ -273,6 +273,22 @@ def test_a_task_without_gpu_work_executes_as_the_file_says(threads: dict[int, An
         recorded = Trace({"source": "runtime", HOST: fit.saved(joined_looks(host, host))}, ())
         for known in (host.named(file), fit.of_trace(recorded, file)):
             assert [one.text for one in objections(file, known)] == [f"process 4711 (camera) {said}"] * bool(said)
+
+
+@pytest.mark.parametrize(
+    ("comm", "threads", "objected"),
+    [("x", [(90, [0])], True), ("x", [(20, [0, 1])], True), ("x", [(19, [0])], False), ("x", [(90, [2])], False),
+     ("camera", [(90, [0])], False)],
+)  # fmt: skip
+def test_a_real_time_thread_of_a_program_that_is_no_client(comm: str, threads: list[Any], objected: bool) -> None:
+    """It may take the CPU of camera, which has priority 20 on CPU 0; a program of a task may not be a client yet."""
+    file = PARSED["segment suspend"]
+    host = under("segment", strangers={812: (comm, "", threads)})
+    recorded = Trace({"source": "runtime", HOST: fit.saved(joined_looks(host, under("segment")))}, ())
+    for known in (host, fit.of_trace(recorded, file)):
+        assert codes(file, known) == ({"cpu-stranger": (Defeats.BOUNDS,)} if objected else {})
+        evidence = Evidence(file, find_test("gcaps-suspend"), objections=objections(file, known))
+        assert ("process 812" in [*judged_assumptions(evidence)][-1].text) == objected
 
 
 def test_a_stranger_whose_budget_is_spent_is_real_time_again() -> None:

@@ -153,7 +153,9 @@ class Looks:
         clients = [one for one in host.clients if one.pid not in ours]
         threads = {pid: [(priority, self._of_file(cpus)) for priority, cpus in found]
                    for pid, found in host.threads.items()}  # fmt: skip
-        return replace(host, clients=clients, programs=programs, threads=threads)
+        strangers = {pid: (comm, command, [(priority, self._of_file(cpus)) for priority, cpus in found])
+                     for pid, (comm, command, found) in host.strangers.items() if pid not in {*ours, *words}}
+        return replace(host, clients=clients, programs=programs, threads=threads, strangers=strangers)
 
     def _of_file(self, cpus: Sequence[int]) -> Sequence[int]:
         """The numbers of the file for CPUs, above all of the file's for those that stand for none."""

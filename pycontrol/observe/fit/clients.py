@@ -11,6 +11,7 @@ from analysis.taskset import Launch, TasksetFile
 from gpurt.enums import Form
 from gpurt.text import visible
 from pycontrol.link.control import ClientInfo
+from pycontrol.machine.programs import tasks_of
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code, Objection
 
@@ -43,6 +44,19 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
     for who in host.exempted:
         text = f"a rule exempts {who}: such work executes beside that of every task, which no bound takes into account"
         yield Objection(Code.EXEMPT, text, "gpurt set rule exempt --off undoes that; gpurt status rules has all")
+
+
+def strangers(file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """The objections to processes that are neither clients nor tasks and may have the CPU before a task."""
+    for pid, (comm, command, threads) in host.strangers.items():
+        if host.names.get(pid) or tasks_of(file, comm, command):
+            continue
+        delays = ((priority, task) for priority, cpus in threads for task in file.taskset.real_time
+                  if task.cpu in cpus and priority >= task.priority)  # fmt: skip
+        if found := next(delays, None):
+            text = f"process {pid} ({visible(comm)}) has a thread of real-time priority {found[0]} that may use CPU "
+            text += f"{found[1].cpu}, and is no task of the file: no bound of {found[1].name} takes it into account"
+            yield Objection(Code.CPU_STRANGER, text, f"end it, or keep it off that CPU: taskset -acp CPUS {pid}")
 
 
 def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:

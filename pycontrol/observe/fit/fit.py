@@ -18,7 +18,7 @@ from gpurt.errors import DeviceError, FileError
 from gpurt.text import filename
 from gpurt.units import exact_ms
 from pycontrol.link.control import raised, update_times
-from pycontrol.observe.fit.clients import client_objections, groups
+from pycontrol.observe.fit.clients import client_objections, groups, strangers
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import costs, demanded, failures
 from pycontrol.observe.fit.host import Host, Ran, ask
@@ -42,7 +42,7 @@ __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "
 #: Every question.
 QUESTIONS = (
     described_objection, policies, begins, noticing, costs, boosted_objections, partitions, failures, clocks, machine,
-    client_objections, groups,
+    client_objections, groups, strangers,
 )  # fmt: skip
 #: The number of updates that a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000

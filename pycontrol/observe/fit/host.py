@@ -21,6 +21,7 @@ from pycontrol.machine import clocks, procs
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.programs import command_of, fingerprint, tasks_of
+from pycontrol.observe import host_cpu
 from pycontrol.observe.host_cpu import urgent_threads
 
 #: Parameters of the modules: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
@@ -30,6 +31,9 @@ SLEEPS = Path("/sys/module/gpurt_vgpu/parameters/vgpu_sleeps")
 MAX_AWAKE_NS = 10_000_000
 #: The CPUs that this machine has now.
 ONLINE = Path("/sys/devices/system/cpu/online")
+
+#: A process that is no client: its name, the fingerprint of its command, and its real-time threads.
+Stranger = tuple[str, str, Sequence[tuple[int, Sequence[int]]]]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Host:
     ``users``: the numbers of processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of
     the machine, at each look; empty: it was not looked at.  ``threads``: the priority and the CPUs of each real-time
     thread, by pid, also of tasks that are no clients.  ``exempted``: the processes that rules exempt, in words.
+    ``strangers``: of other processes with such threads the name, the fingerprint of the command, and ``threads``.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -77,6 +82,7 @@ class Host:
     clocks: Sequence[MachineClocks] = ()
     threads: Mapping[int, Sequence[tuple[int, Sequence[int]]]] = field(default_factory=dict)
     exempted: Sequence[str] = ()
+    strangers: Mapping[int, Stranger] = field(default_factory=dict)
 
     def under(self, policy: str) -> Host:
         """The host with all its GPUs under a policy."""
@@ -144,7 +150,17 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
         programs={pid: (comm, command_of(str(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
         threads=urgent_threads(pids), exempted=exempted(control),
+        strangers=strangers(control, pids, gpus),
     )  # fmt: skip
+
+
+def strangers(control: Control, clients: Collection[int], gpus: Sequence[GpuStatus]) -> dict[int, Stranger]:
+    """The processes with real-time threads that are no clients; beside virtual GPUs, which are to try out, none counts.
+    """
+    if all(gpu.emulated for gpu in gpus):
+        return {}
+    found = host_cpu.strangers(control, clients)
+    return {pid: (procs.name(pid), command_of(str(pid)), threads) for pid, threads in found.items()}
 
 
 def exempted(control: Control) -> list[str]:

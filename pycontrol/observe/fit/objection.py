@@ -47,6 +47,7 @@ class Code(str, Enum):
     FIFO = "fifo"
     WAITING = "waiting"
     STRANGER = "stranger"
+    CPU_STRANGER = "cpu-stranger"
     AMBIGUOUS = "ambiguous"
     EXEMPT = "exempt"
     GROUP = "group"

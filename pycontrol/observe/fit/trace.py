@@ -40,6 +40,7 @@ def joined_looks(before: Host, after: Host) -> Host:
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
         programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
         users={**before.users, **after.users}, threads={**before.threads, **after.threads},
+        strangers={**before.strangers, **after.strangers},
         exempted=list(dict.fromkeys([*before.exempted, *after.exempted])),
         clocks=distinct_looks([*before.clocks, *after.clocks]),
     )  # fmt: skip
@@ -59,7 +60,7 @@ def saved(host: Host) -> str:
         "thread_stays": host.thread_stays, "sleeps": host.sleeps, "troubles": list(host.troubles),
         "cpus": None if host.cpus is None else sorted(host.cpus), "names": host.names, "homes": host.homes,
         "programs": host.programs, "users": host.users, "had": host.policy,
-        "threads": host.threads, "exempted": host.exempted,
+        "threads": host.threads, "exempted": host.exempted, "strangers": host.strangers,
         "clocks": [asdict(one) for one in host.clocks],
     }  # fmt: skip
     return json.dumps(kept, separators=(",", ":"))
@@ -88,6 +89,8 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
             clocks=tuple(map(_clocks, kept["clocks"])),
             threads={int(pid): [(priority, cpus) for priority, cpus in of] for pid, of in kept["threads"].items()},
             exempted=[str(one) for one in kept["exempted"]],
+            strangers={int(pid): (str(name), str(command), [(priority, cpus) for priority, cpus in of])
+                       for pid, (name, command, of) in kept.get("strangers", {}).items()},
         ).named(file)  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         count, simulated = meta.get("gpus", ""), meta.get("clock") == "virtual"

@@ -87,11 +87,15 @@ def judged_assumptions(evidence: Evidence) -> list[Assumption]:
         _placement(evidence),
         *_partitions(evidence), *_threads(evidence), *_groups(evidence), _outside(evidence),
         _latency(evidence),
-        Assumption(
-            "Threads above the tasks' priorities, interrupts and the kernel take no time that the file does not have.",
-            Support.UNCHECKED, "the checks of the machine name what is known of it",
-        ),
+        _above(evidence),
     ]  # fmt: skip
+
+
+def _above(evidence: Evidence) -> Assumption:
+    assumed = "Threads above the tasks' priorities, interrupts and the kernel take no time that the file does not have."
+    other = evidence.objected(Code.CPU_STRANGER)
+    text = other or "the checks of the machine name what is known of it"
+    return Assumption(assumed, Support.REFUTED if other else Support.UNCHECKED, text)
 
 
 def _proof(evidence: Evidence) -> Assumption:

@@ -17,7 +17,8 @@ from pycontrol.link.sleep import Sleep
 from pycontrol.machine import procs
 from pycontrol.machine.clocks import look as machine_clocks
 from pycontrol.machine.programs import command_of, tasks_of
-from pycontrol.observe.fit.clients import client_objections, groups
+from pycontrol.observe.fit import host as of_host
+from pycontrol.observe.fit.clients import client_objections, groups, strangers
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import failures
 from pycontrol.observe.fit.host import Host, exempted
@@ -44,8 +45,9 @@ CHANGING = {
     Code.POLICY: What.POLICY, Code.BEGIN: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED,
     Code.CPU_PRIORITY: What.PRIORITY, Code.FORM: What.POLICY, Code.BARRED: What.POLICY,
     Code.EXEMPT: What.UNDECLARED, Code.AMBIGUOUS: What.UNDECLARED, Code.GROUP: What.PRIORITY,
+    Code.CPU_STRANGER: What.PRIORITY,
 }  # fmt: skip
-LOOKS = (policies, begins, failures, clocks, client_objections, groups)
+LOOKS = (policies, begins, failures, clocks, client_objections, groups, strangers)
 
 
 class Watcher:
@@ -171,9 +173,11 @@ class Watcher:
         file = self.judge.file
         clients = self.asks.clients()
         names = {client.pid: (task,) for client in clients if client.pid and (task := self.task_of(client))}
-        host = Host(self.asks.status(), clients, clocks=[machine_clocks()] if file.clocks else (), names=names,
+        gpus, pids = self.asks.status(), {client.pid for client in clients}
+        host = Host(gpus, clients, clocks=[machine_clocks()] if file.clocks else (), names=names,
                     users={pid: procs.user(pid) for pid in names},
-                    threads=urgent_threads(names), exempted=exempted(self.asks))  # fmt: skip
+                    threads=urgent_threads(names), exempted=exempted(self.asks),
+                    strangers=of_host.strangers(self.asks, pids, gpus))  # fmt: skip
         for one in (q for question in LOOKS for q in question(file, host)):
             if one.code in CHANGING and one.defeats:
                 found += self._once(one, CHANGING[one.code], one.text)
