@@ -180,7 +180,7 @@ class _Watch:
 def _kill_workers() -> None:
     """Ends the processes of a pool.  Without a parent they would wait for work for ever.
 
-    Its threads notice, and need not say so.
+    Its threads notice by themselves.
     """
     threading.excepthook = lambda _: None
     if pools := sys.modules.get("multiprocessing"):

@@ -31,7 +31,7 @@ int gpurt_begin_posted(unsigned int gpu, unsigned int flags);
 __attribute__((visibility("hidden")))
 int gpurt_copy_on(struct gpurt_handle *handle, unsigned int what, unsigned int priority, uint64_t timeout_ns);
 
-/* Says which GPU the handle's calls are about.  @handle: NULL for the process's own.  0 or -errno. */
+/* Sets the GPU of the handle's calls.  @handle: NULL for the process's own.  0 or -errno. */
 __attribute__((visibility("hidden")))
 int gpurt_handle_gpu(struct gpurt_handle *handle, uint32_t *gpu);
 

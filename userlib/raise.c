@@ -94,7 +94,7 @@ static void lower(uint64_t word, bool child)
 	errno = saved;
 }
 
-/* In a child, of which this is the only thread. */
+/* In a child, whose only thread this is. */
 static void forked(void)
 {
 	pthread_mutex_init(&gpurt_raise_lock, NULL);

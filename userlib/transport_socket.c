@@ -33,7 +33,7 @@
 
 /* Calls without an answer that a connection makes while the host may not have read any of them. */
 #define MOST_POSTS 16
-/* The cookie of a call of which no thread waits for the answer: the host has read what was posted before it. */
+/* The cookie of a call whose answer no thread waits for: the host has read all earlier posts. */
 #define HAS_READ UINT32_MAX
 
 /* After this time without an answer to an interrupted call, another signal ends the thread's wait for the host. */

@@ -118,13 +118,13 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 
 
 def _eligible(test: Test, system: Taskset) -> bool:
-    """Whether a test is about what a file can state, in one mode, on this machine."""
+    """Whether a file can state the system of a test, in one mode, on this machine."""
     usable = stated(test) and test.usual and _about(test, system)
     return usable and not thread_moves(test, system) and not lacks_theta(test, system)
 
 
 def _about(test: Test, system: Taskset) -> bool:
-    """Whether a test is about the policies of the system, its partitions and its TSGs.
+    """Whether a test has bounds for the system's policies, partitions and TSGs.
 
     Partitions may have policies of their own, which stay as the file has them.
     """

@@ -32,7 +32,7 @@ def tests(names: Sequence[str]) -> list[Test]:
 class Chosen(NamedTuple):
     """The test that a command uses, or None.
 
-    ``why``: why there is none, or why the taskset's passing the test is no proof.  ``notes``: remarks on the test.
+    ``why``: why there is no test, or why to pass it is no proof.  ``notes``: remarks on the test.
     """
 
     test: Test | None

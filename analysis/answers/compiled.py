@@ -74,7 +74,7 @@ def run_compiled(test: rta.Test, taskset: Taskset) -> Result:
 
 
 def _unknown(test: rta.Test, taskset: Taskset) -> bool:
-    """Whether no compiled formula is about such tasks: several pending jobs, own units, threads that it refuses.
+    """Whether compiled formulas refuse such tasks: several pending jobs, own units, threads that it refuses.
 
     Nor is one about resources, and wake-ups of those that wait for the update lock.
     """

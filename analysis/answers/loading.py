@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Taskset files that bounds can be about.  Each function raises FileError and TasksetError."""
+"""Loads taskset files that bounds can model.  Each function raises FileError and TasksetError."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def without_workers(loaded: TasksetFile) -> TasksetFile:
 
 
 def refuse_file(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bool = False) -> None:
-    """Raises TasksetError for a file that lacks what bounds need, or has what no bound is about.
+    """Raises TasksetError for a file that lacks a fact that bounds need, or has one that no bound models.
 
     ``workers``: whether tasks may have some.
 
@@ -50,7 +50,7 @@ def refuse_file(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bo
 
 
 def modelled(file: Path, *, workers: bool = False) -> TasksetFile:
-    """A taskset file that bounds can be about once it has what they need, as options say."""
+    """Loads a file that bounds can model; tasks may have workers only with ``workers``."""
     loaded = taskset.load(file)
     if loaded.unmodelled:
         raise TasksetError(file, loaded.unmodelled)

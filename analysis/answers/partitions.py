@@ -15,7 +15,7 @@ from gpurt.units import exact_ms
 
 #: Tests of tasks that share CPUs (analysis.answers.coupled), and how tasks have to wait.
 COUPLED = {"gcaps-suspend": Waiting.SUSPEND, "gcaps-busy": Waiting.BUSY}
-#: Policies that run one task at a time in a partition, by priority: what `fp` is about.
+#: Policies that run one task at a time in a partition, by priority, as `fp` assumes.
 PREEMPTIVE = ("segment", "boosted")
 OTHER_TESTS = "under others, jobs of a partition execute at once or out of order, and no test here covers that"
 
@@ -77,7 +77,7 @@ def workload(
 
 
 def _check_coupled(taskset: Taskset, inside: str, policies: set[str]) -> None:
-    """Raises Unplannable unless all partitions run policy `segment`, and all tasks wait as the test is about."""
+    """Raises Unplannable unless all partitions run policy `segment`, and all tasks wait in the test's mode."""
     if others := policies - {"segment"}:
         raise Unplannable(
             f"{inside} is for partitions that run policy segment, and the file says {min(others)}; "

@@ -56,7 +56,7 @@ class Shared:
         return worst_over_offsets(self.taskset, self.options, runs, progress)
 
     def trace(self, room: int) -> Trace:
-        """The run of which all first releases are at 0, with room for so many events.  Raises SimulationError."""
+        """The run with all first releases at 0, with room for so many events.  Raises SimulationError."""
         made = simulate(self.taskset, self.options, events=room).trace
         assert made is not None
         return made

@@ -115,7 +115,7 @@ def waiting_of(taskset: Taskset) -> Waiting | None:
 
 
 def sharing_of(entry: Entry) -> Sharing:
-    """In which order its tasks have the TSG."""
+    """The order in which its tasks have the TSG."""
     home = entry.tasks[0].partition
     return (home.shared if home else None) or Sharing.PRIORITY
 

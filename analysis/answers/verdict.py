@@ -237,6 +237,6 @@ def _uncovered(taskset: Taskset) -> str:
 
 
 def _sharing(taskset: Taskset) -> str:
-    """In which order tasks share a TSG; empty if none do."""
+    """The order in which tasks share a TSG; empty if none do."""
     orders = {t.partition.shared.value for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
     return " and ".join(sorted(orders))

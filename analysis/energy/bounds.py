@@ -16,7 +16,7 @@ MAX_ENERGY_STEPS = 100_000
 
 
 def energy_bounds(setup: Setup) -> list[int | None] | None:
-    """A bound on each task's response time, ns; None for one that is not bounded; None if the policy has no test.
+    """A bound on each task's response time, ns, or None; None for all if the policy has no test.
 
     Tasks may be sporadic.  The bound assumes that late jobs run, which covers policies that skip them.
     """

@@ -68,7 +68,7 @@ def static_sets(system: SpatialSystem) -> tuple[frozenset[int], ...] | None:
     It falls back where the total utilization, of means over unit counts, exceeds 1 (section 2.5.5).  Else each task
     starts with the least count that meets its deadline.  While the utilization at these counts exceeds 1, the task that
     gains most gets the next count.  Then tasks by period take the units that carry least utilization so far.  The paper
-    is not at hand: this is our reading of what sBEET's text says of it.
+    is not at hand: this is our reading of sBEET's text about it.
     """
     gpu = system.gpus[0]
     if sum(mean_utilization(task, gpu, 0) for task in system.tasks) > 1 + ROUNDED:

@@ -131,7 +131,7 @@ _UNPLANNED = {
 
 
 def _unplanned(document: Document) -> Iterator[tuple[Where, str]]:
-    """The places of what no plan has."""
+    """The places of keys that no plan supports."""
     for at, task in enumerate(_tables(document, "task")):
         for key, why in _UNPLANNED.items():
             if key in task and task[key] not in (1, "0ns", "0us", "0ms", "0s"):

@@ -148,7 +148,7 @@ def registers(mask: int, topology: Topology, release: Release = LATEST) -> tuple
 
 
 def half_pairs(mask: int, topology: Topology) -> tuple[int, ...]:
-    """The pairs of CUs of which the mask has only one, by number; empty if CUs are not paired.
+    """The numbers of pairs of which the mask has only one CU; empty if CUs are not paired.
 
     The driver looks at all bits, also at those beyond the chip's (pqm_update_mqd(), 6.1.192).
     """

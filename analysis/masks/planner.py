@@ -163,7 +163,7 @@ def _realised(
 
 
 def mask_sizes(topology: Topology) -> tuple[int, ...]:
-    """Every number of effective CUs that some rectangle has: what part sizes with masks can be."""
+    """The possible sizes of parts with masks: every number of effective CUs of some rectangle."""
     found: set[int] = set()
     for depth in range(topology.step, max(topology.engines) + 1, topology.step):
         wide = sum(count >= depth for count in topology.engines)

@@ -52,7 +52,7 @@ class Step:
 def least_mask(
     steps: Sequence[Step], start: Sequence[ShaderEngine], limit: int
 ) -> tuple[list[MaskShape] | None, bool]:
-    """The cheapest way to place all, None if there is none; and whether all that matters was looked at.
+    """The cheapest way to place all, or None; and whether the search was complete.
 
     ``limit``: states that are looked at.
     """
@@ -117,7 +117,7 @@ def first_fit(steps: Sequence[Step], start: Sequence[ShaderEngine]) -> list[Mask
 
 
 def placements(step: Step, engines: tuple[ShaderEngine, ...]) -> Iterator[tuple[MaskShape, tuple[ShaderEngine, ...]]]:
-    """Every way to place one partition, of which ways that differ in like engines count once.
+    """Every way to place one partition; ways that differ in like engines count once.
 
     The shape's cost has the engines that it shares.
     """

@@ -9,7 +9,7 @@ from analysis.model import MS, US
 
 #: The slices that the driver's setter accepts, ns.
 SHORTEST, LONGEST = MS, 50 * MS
-#: The slice of a TSG that nobody sets, ns.
+#: The slice of a TSG unless someone sets it, ns.
 DEFAULT = 1_024 * US
 #: The largest number that the register holds.  A longer slice is halved, rounding down, until it fits.
 MAX_REGISTER = 255

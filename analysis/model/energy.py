@@ -25,7 +25,7 @@ MAX_SLOTS = 2
 
 @dataclass(frozen=True)
 class SpatialGpu:
-    """A GPU with ``units`` (M), of which jobs may use ``limit`` (L), in multiples of ``granularity``.
+    """A GPU with ``units`` (M); jobs may use ``limit`` (L), in multiples of ``granularity``.
 
     ``static``: power that flows always; ``idle``: power of one idle unit while the GPU is active; uW.  ``slots``: how
     many kernels may execute at a time.  ``kind``: the name under which profiles know it.

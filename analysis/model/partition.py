@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Sharing(str, Enum):
-    """In which order tasks that share a TSG have their work done there."""
+    """The order in which a TSG does the work of tasks that share it."""
 
     PRIORITY = "priority"
     DEADLINE = "deadline"

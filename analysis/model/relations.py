@@ -11,7 +11,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Tasks of which each reads the last value that the one before it wrote, or is released by the end of its job.
+    """Tasks: each reads the last value of the previous task, or is released by the end of its job.
 
     ``triggered``: the tasks of the latter kind.  ``event``: the first task is released by what the chain reacts to;
     else it samples that.  ``max_reaction``, ``max_age`` and ``max_age_at_output``: what is allowed, ns; None: anything.

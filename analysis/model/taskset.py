@@ -77,7 +77,7 @@ class Taskset:
 
     @cached_property
     def pending(self) -> tuple[Task, ...]:
-        """The real-time tasks of which several jobs can be pending."""
+        """The real-time tasks that can have several pending jobs."""
         return tuple(task for task in self.real_time if task.pends)
 
     @cached_property

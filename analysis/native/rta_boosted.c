@@ -108,8 +108,8 @@ static inline void find_windows(struct rta *s, const struct rta_task *t, struct 
 }
 
 /*
- * Pushes what owner @o takes.  The owner takes @amount in all its jobs, or what it takes outside of windows and in
- * them, if that is less.  Outside it takes @apart of each job, if that is not 0, up to @most.
+ * Pushes the demand of owner @o: @amount of each job, or the sum of the demands inside and outside windows if that is
+ * less.  With @either, each job demands @apart outside windows, and all jobs together at most @most.
  */
 static inline void push_owner(struct rta *s, const struct rta_task *t, const struct rta_task *o, const struct charges *c,
 			      int64_t amount, int64_t jitter, int64_t apart, int64_t apart_jitter, int64_t most, bool either)

@@ -39,7 +39,7 @@ static struct rta *make(u32 tasks, u32 cpus)
 	return NULL;
 }
 
-/* A number above all CPU numbers, which is a power of 2; 0 if one is out of range. */
+/* A number above all CPU numbers; 0 if one is too large: RTA_CPUS is a power of 2. */
 static u32 cpus_of(const struct gpurt_columns *b)
 {
 	u32 i, most = 0;
@@ -150,7 +150,7 @@ static void find_users(struct rta *s)
 }
 
 /*
- * An upper bound of what any formula charges for one job.  If small() accepts the sum of this over all
+ * An upper bound of any formula's charges for one job.  If small() accepts the sum of this over all
  * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period.
  * A job is charged its own demand.  For each of its segments, or of the segments of the task that waits, it is charged
  * overheads.  A formula with windows charges each such segment all of that once.  Rounding of doubles is far below the

@@ -141,7 +141,7 @@ static uint64_t *needs_of(const struct rta *s, u32 row)
 	return s->needs_of ? s->needs_of + (size_t)s->words * row : NULL;
 }
 
-/* The chain of what the thread serves in a window.  Returns the jobs of recurring tasks: counts only grow with windows. */
+/* The chain of the thread's jobs in a window.  Returns the jobs of recurring tasks: counts only grow with windows. */
 static int64_t collect(struct rta *s, const struct rta_formula *formula, const struct company *c, int64_t window)
 {
 	int64_t jobs, sum = 0;

@@ -128,7 +128,7 @@ static void note(struct gpurt_sim_chain *c, u32 measure, u64 time)
 		c->longest[measure] = time;
 }
 
-/* Whether the tasks of a chain that wait for others than their producer, had begun to work by then; @st: the last. */
+/* Whether each task of the chain that waits for more than its producer had begun by @by; @st: the last station. */
 static bool all_began(const struct gpurt_sim_chain *c, const struct station *st, u64 by)
 {
 	u32 n;
@@ -243,7 +243,7 @@ void sim_strip_chains(struct sim *s)
 			strip_carried(&st->job, s, c);
 			strip_carried(&st->out, s, c);
 			st->started = age(st->started, s, c);
-			/* All that comes is later than what is to be reflected already. */
+			/* All later stimuli come after the one that is reflected already. */
 			st->first = st->first != CHAIN_NEVER && st->first <= since ? 0 : age(st->first, s, c);
 			for (k = 0; k < st->queued; k++) {
 				queue[k] = st->queue[(st->head + k) % BACKLOG];

@@ -294,7 +294,7 @@ static bool noticeable(const struct sim *s)
 
 /*
  * When something happens next on a part.  The answer holds until the part changes, so it is asked once, and until then its
- * virtual GPU need not come to the present.  An exploration compares states, all of which are of the present.
+ * virtual GPU need not come to the present.  An exploration compares present states only.
  */
 static u64 next_on(const struct sim *s, struct part *p)
 {

@@ -20,7 +20,7 @@ class Item:
     """A task as the partitioning sees it.  Times are ns.
 
     ``memory``: memory intensive, else compute intensive (definition 1).  ``curves``: its GPU segments' times.
-    ``factor``: what a conflict multiplies them by.  ``always``: what they are multiplied by in any case.
+    ``factor``: of these times under a conflict.  ``always``: of these times in any case.
     ``fixed``: the part of a job that no size changes.  ``priority``: larger is more urgent.  ``segments``: GPU
     segments of a job.
     """

@@ -90,7 +90,7 @@ def gaps(task: Task, taskset: Taskset | None = None) -> int:
 def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> int | None:
     """How long a begin or end of the task waits at most for its turn at the update lock, ns; None: above MAX_SPIN_NS.
 
-    An update may be in progress.  Each decision that comes meanwhile of a task of at least its GPU priority goes first.
+    An update may be in progress.  Meanwhile, each decision of a task with at least its GPU priority goes first.
     Each segment of the jobs that are pending in that time makes two decisions (L3).
     ``responses``: the tasks' bounds, ns.
     """

@@ -57,7 +57,7 @@ def _thread(task: Task, system: System, poll: int) -> Iterable[Demand]:
 
 
 def _owners(task: Task, level: int, kind: TermKind, system: System, poll: int) -> Iterable[Demand]:
-    """Jobs of other CPUs that can own the GPU, from release to the update after completion, and jobs in their way."""
+    """Jobs on other CPUs that can own the GPU, from release to the update after their end, and jobs that delay them."""
     lowest: dict[int, int] = {}
     for h in system.remote_owners(task.cpu, level):
         lowest[h.cpu] = min(h.priority, lowest.get(h.cpu, h.priority))

@@ -106,7 +106,7 @@ def _updates(tasks: Iterable[Task], system: System) -> Iterator[Demand]:
 
 
 def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Iterator[Demand]:
-    """The demands of owners on other CPUs, and of what executes on their CPUs while they wait for these.
+    """The demands of owners on other CPUs, and of tasks that execute there while the owners wait for their CPU.
 
     A task that is the only one of the lowest priority that owners have on a CPU preempts none of them with its C.
     """

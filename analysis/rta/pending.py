@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bounds of tasks of which several jobs can be pending: release jitter, and deadlines beyond periods.
+"""Bounds of tasks with several pending jobs: release jitter, and deadlines beyond periods.
 
 One thread serves a task's jobs in the order of their releases.  While a job is pending the thread is like one that
 executes a *chain* of jobs.  The formula of the policy bounds the end of each job of the chain.
@@ -46,7 +46,7 @@ class Window:
 
 
 def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict, Needs]:
-    """A formula's verdict on a task of which several jobs may be pending, and the tasks that the verdict rests on."""
+    """A formula's verdict on a task with several pending jobs, and the tasks that the verdict rests on."""
     demands = demands_of(task, system)
     if too_long := _too_long(task, demands, system):
         return too_long, needs_of(demands)

@@ -22,7 +22,7 @@ SIBLINGS = "readings: threads of one process"
 
 
 def demands_of_threads(formula: Demands) -> Demands:
-    """The formula of a policy, for tasks of which some are threads of one process."""
+    """The formula of a policy, for tasks with threads of one process among them."""
 
     def of(task: Task, system: System) -> Sequence[Demand | Shared]:
         home = next((name for name, tasks in system.taskset.processes.items() if task in tasks), None)

@@ -20,7 +20,7 @@ class System:
     """A taskset while it is analysed.
 
     ``known``: the bounds found so far, by task; jitters use them.  ``ends``: those of the end of a job's last GPU
-    segment, for tests that look at it.  ``pending``: whether the test bounds tasks of which several jobs are pending.
+    segment, for tests that look at it.  ``pending``: whether the test bounds tasks with several pending jobs.
     ``assumed``: GPU priorities are being assigned, so that nothing may depend on the order of tasks above the one that
     is looked at.  ``settled``: bounds of all tasks are known, and none is added.  ``late``: tasks without a bound, on
     which none may rest.

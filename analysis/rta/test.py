@@ -200,7 +200,7 @@ class Test:
         return [] if self.partitions or self.analysis is not None else separate(taskset)
 
     def divides(self, taskset: Taskset) -> bool:
-        """Whether the test is about a GPU that is divided as the taskset's is."""
+        """Whether the test's GPU is divided as the taskset's."""
         return self.partitions == taskset.partitioned or bool(self.systems(taskset))
 
     def together(self, taskset: Taskset, results: Sequence[Result]) -> Result:

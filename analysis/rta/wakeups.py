@@ -150,7 +150,10 @@ def _decisions(segments: int, system: System) -> int:
 def refusal_of_wakeups(
     name: str, policy: PolicyFacts, taskset: Taskset, *, latency: bool, resources: bool
 ) -> str | None:
-    """Why a test says nothing of a taskset with wake-ups or resources; whether it is one that can."""
+    """Why the test has no bound for wake-ups or resources of the taskset; None if it has.
+
+    ``latency``, ``resources``: whether the test's formula covers them.
+    """
     platform = taskset.platform
     if taskset.resources and not resources:
         return f"{name} has no bound for [[resource]]"

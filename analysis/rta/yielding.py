@@ -73,7 +73,7 @@ def remarks(taskset: Taskset) -> list[str]:
 def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
     """Why the test says nothing of GPU segments that begin by yield; None if it does, or if none does so.
 
-    ``able``: whether the test is about a system in which they may.
+    ``able``: whether segments may begin by yield in the test's system.
     """
     platform, found = taskset.platform, users(taskset)
     if platform.begin == ISOLATED or not found:

@@ -56,7 +56,7 @@ class PartitionSizes:
 
     @property
     def half(self) -> int:
-        """The largest number of which a GPU has two partitions; 0 if it has none."""
+        """The largest size, in units, of two equal partitions of a GPU; 0 if it has none."""
         half = self.most // 2 // self.step * self.step
         return half if half >= self.least else 0
 

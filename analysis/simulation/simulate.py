@@ -85,7 +85,7 @@ class Simulation:
 
     @property
     def full(self) -> list[str]:
-        """A sentence on each task of which more jobs were pending than there is room for."""
+        """A sentence on each task with more pending jobs than there is room for."""
         return [
             f"{name}: {seen.dropped} of its jobs never ran, for {lib.GPURT_SIM_BACKLOG} others were pending: what is "
             "seen of other tasks is too little" for name, seen in self.tasks.items() if seen.dropped

@@ -9,7 +9,7 @@ from analysis.model import Kernel, Partition, Platform, Task, Taskset
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
 
-#: The fields of which a partition has one at most, and all partitions the same.
+#: Fields: a partition has at most one, and all partitions have the same.
 MECHANISM_KEYS = ("cu_mask", "mps_percentage", "mps_partition", "green_context", "mig")
 #: The mechanisms that say how many units there are.
 SIZED = ("cu_mask", "mps_percentage", "mps_partition", "mig")

@@ -28,7 +28,7 @@ def fields_of(entry: Document) -> dict[str, Field]:
 
 
 def misplaced(entry: Document, path: Where, report: Mistakes) -> Document:
-    """The table without keys that belong to its thread, or mean nothing without one; these are reported."""
+    """The table without the keys of its thread, and without keys that need a thread; these are reported."""
     wrong = OF_THREAD if "thread" in entry else IN_THREAD
     for key in wrong:
         if key not in entry:

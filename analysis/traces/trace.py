@@ -233,7 +233,7 @@ def placed_of(tasks: Taskset) -> str:
 
 
 def costs_of(taskset: Taskset) -> str:
-    """The ``costs`` of a simulated trace: a hash of what else took time in it than the tasks' own work.
+    """The ``costs`` of a simulated trace: a hash of the costs in it beside the tasks' own work.
 
     The hash covers updates and switches with the region that they wait for, also those of partitions, slices, wake-ups,
     chunks of copies, what other partitions slow down, and begin by yield.  A run in which these cost less says nothing.

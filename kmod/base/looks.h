@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* In which order policy `job` looks at clients: each has its turn. */
+/* The order in which policy `job` looks at clients: each has its turn. */
 #ifndef GPURT_LOOKS_H
 #define GPURT_LOOKS_H
 

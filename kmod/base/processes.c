@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Trees of what is found by process. */
+/* Trees that are searched by process. */
 #include "base/processes.h"
 
 #ifdef GPURT_KUNIT

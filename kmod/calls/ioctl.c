@@ -261,7 +261,7 @@ static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
 	return gpurt_group_join(file, &a->group_join, gpurt_raised_own(current));
 }
 
-/* What a call needs beside the client. */
+/* Conditions of a call. */
 enum {
 	WORK	= 1 << 0,	/* a GPU whose work the module sees */
 	AGENTS	= 1 << 1,	/* one that agents switch */

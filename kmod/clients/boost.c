@@ -8,7 +8,7 @@
  * milliseconds.  Hence no interrupt changes threads either.  Two threads do:
  *
  *   - the thread itself, before it asks for a begin and after each of its calls.  A thread that becomes the owner is
- *     raised before it has the gate, so that nothing of its CPU comes between its update and that.
+ *     raised before it has the gate, so that nothing on its CPU delays its update.
  *
  *   - the thread gpurt-boost, of the highest FIFO priority, for a thread that is in no call, or waits
  *     at the gate.  These are the cases.  Another one's update takes the GPU from the thread's client

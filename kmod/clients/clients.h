@@ -177,7 +177,7 @@ static inline u32 gpurt_boost_form_of(const struct gpurt_client *client, u32 fla
 	return seat && seat->team->core.all ? GPURT_FORM_OWNER : gpurt_boost_stated(flags);
 }
 
-/* gpurt_boost_queues_at(), of which other policies do not pay for the call. */
+/* gpurt_boost_queues_at(); other policies save the call. */
 static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)
 {
 	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
@@ -186,7 +186,7 @@ static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 
 }
 
 /*
- * At which level a caller queues that need not be a thread of the client's process: not above the caller's priority.
+ * The level at which a caller queues, a thread of any process: not above the caller's priority.
  * Else a preempted caller would keep all callers waiting that are less urgent than the client.
  */
 static inline u32 gpurt_client_caller_level(const struct gpurt_client *client)

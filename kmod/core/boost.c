@@ -115,7 +115,7 @@ void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 n
 {
 	bool asked = c && (c->boost.asked || c->boost.turn);
 
-	/* Nothing changes of what levels depend on, and whatever changed before was followed by a refresh. */
+	/* Nothing that levels depend on changes now, and a refresh followed each previous change. */
 	if (!s->updating && !asked)
 		return;
 	s->updating = false;

@@ -256,7 +256,7 @@ static void use(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 from, u
 	each(s, c, overran, to);
 }
 
-/* Whether the client's budget leaves it nothing but best effort now. */
+/* Whether its budget makes the client best effort now. */
 static bool is_spent(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	use(s, c, now, now);

@@ -354,8 +354,8 @@ void gpurt_vgpu_stand_still_alone(struct gpurt_vgpu *v, u64 now)
 }
 
 /*
- * The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there.  A
- * partition does so with all others.
+ * The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there.  All
+ * partitions of a GPU stand still together.
  */
 void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
 {
@@ -526,7 +526,7 @@ u64 gpurt_vgpu_submit_as(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct 
 	return w->number;
 }
 
-/* The same for work that nothing slows down. */
+/* Likewise for work at full pace. */
 u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u32 engine,
 		      bool fence, u64 duration, u64 now)
 {

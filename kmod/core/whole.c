@@ -28,7 +28,7 @@ void gpurt_whole_remove(struct gpurt_vgpu *v)
 	v->whole = NULL;
 }
 
-/* By what a memory-intensive kernel of @v is slowed down, in thousandths. */
+/* The factor that slows a memory-intensive kernel of @v down, in thousandths. */
 u32 gpurt_whole_factor(const struct gpurt_whole *whole, const struct gpurt_vgpu *v)
 {
 	struct list_head *pos;

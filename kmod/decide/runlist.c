@@ -541,7 +541,7 @@ void gpurt_runlist_replay(struct gpurt_gpu *gpu)
 	gpurt_runlist_look(gpu);
 }
 
-/* A decision: what the driver puts on the runlist beside the runner has changed. */
+/* A decision: the driver changes the runlist beside the runner. */
 int gpurt_runlist_renew(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	/* Everyone's runlist has everyone on it. */

@@ -563,7 +563,7 @@ static void channels_of_others(struct agent_gpu *dev, const struct gpurt_agent_p
 	}
 }
 
-/* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is none yet, or it comes again later. */
+/* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is no order yet, or it comes again. */
 static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpurt_order *o)
 {
 	struct gpurt_agent_process *p = &c->process->core;

@@ -51,8 +51,8 @@ struct gpurt_hooks {
 	/* It goes.  gpurt calls commit() while this waits, and not later. */
 	void (*removed)(void *gpu);
 	/*
-	 * The process has @change more TSGs.  Right after added() it is told
-	 * of those that are older.  @tgid is valid until the last one closes.
+	 * The process has @change more TSGs.  Right after added(), gpurt is told
+	 * of older TSGs.  @tgid is valid until the last one closes.
 	 */
 	void (*tsgs)(void *gpu, struct pid *tgid, int change);
 	/*

@@ -137,13 +137,13 @@ static void port_group_close(void *driver, void *group)
 	port_group_free(&dev->processes, group);
 }
 
-/* Whether the client is of the group that owns the GPU is part of what gpurt_process_may_run() says. */
+/* gpurt_process_may_run() also depends on whether the client's group owns the GPU. */
 static int port_group_join(void *driver, void *ctx, void *group)
 {
 	return 0;
 }
 
-/* The client's exemption is part of what gpurt_process_may_run() says. */
+/* gpurt_process_may_run() also depends on the client's exemption. */
 static void port_exempt(void *driver, void *ctx, bool exempt)
 {
 }

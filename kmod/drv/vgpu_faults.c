@@ -108,7 +108,7 @@ static void set_registered(struct vgpu *dev, bool registered)
 	raw_spin_unlock_irqrestore(&dev->whole->lock, flags);
 }
 
-/* Called when the GPU has been registered: before, there is none that could be told of updates. */
+/* Called when the GPU has been registered: before, nobody could learn of updates. */
 void vgpu_faults_start(struct vgpu *dev)
 {
 	set_registered(dev, true);

@@ -19,7 +19,7 @@ void gpurt_clients_add(struct gpurt_client *client)
 {
 	client->listed = true;
 	client->id = atomic64_inc_return(&last_id);	/* here, so that the list is in order of ids */
-	/* Comes first: it may free the present client->process, which those that find the client use. */
+	/* Comes first: it may free the present client->process, which readers that find the client use. */
 	gpurt_process_enter(client);
 	list_add_tail_rcu(&client->node, &client->gpu->clients);
 }

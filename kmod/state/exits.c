@@ -46,7 +46,7 @@
 #define BATCH 32U	/* so many urgent clients are taken off before the thread rests */
 
 struct gpurt_opener {
-	/* With openers_lock held, down to the blank line. */
+	/* openers_lock protects these, down to the blank line. */
 	struct gpurt_by_process by;	/* of openers */
 	bool listed;			/* there; if not, it executes another program, or has ended */
 	struct list_head files;		/* whose clients are to end: gpurt_exits_over() */

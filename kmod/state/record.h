@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Facts that are told of an event. */
+/* The facts of an event that readers get. */
 #ifndef GPURT_RECORD_H
 #define GPURT_RECORD_H
 

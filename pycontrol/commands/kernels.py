@@ -141,7 +141,7 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> FileIO:
 
 
 def _write(file: FileIO, line: str) -> None:
-    """A line is written when it is known, so that nothing that ends a measurement costs one.  Raises FileError."""
+    """Each line is written as soon as it is known: a measurement that ends early loses none.  Raises FileError."""
     try:
         file.write(f"{line}\n".encode())
     except OSError as error:

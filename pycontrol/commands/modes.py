@@ -134,7 +134,7 @@ def _no_choice(loaded: Taskset) -> str:
 
 
 def _conditions(loaded: Taskset, best: Choice) -> list[str]:
-    """On what the answer rests, and what was left out."""
+    """The evidence for the answer, and what was left out."""
     notes = []
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
         notes.append("theta is missing in [platform]: what needs it to be bounded was left out")

@@ -36,7 +36,7 @@ ui.perfetto.dev draws the file.  Exit codes: 0 done, also after Ctrl-C, SIGTERM 
 def record_command(device: str | None, output: Path, duration: int | None, as_json: bool) -> int:
     """Record the host's events as a Chrome/Perfetto trace.
 
-    Until the trace is whole, what has come is in FILE.partial, which every command that reads traces takes, too.
+    Until the trace is whole, its events are in FILE.partial, which every command that reads traces accepts.
     """
     seconds = duration / 1e9 if duration is not None else None
     check_writable(output)

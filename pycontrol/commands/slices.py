@@ -26,7 +26,7 @@ from pycontrol.output.render import bound, room
 
 #: How many TSGs of other programs can be counted.
 MAX_FOREIGN_TSGS = 256
-#: Under which slices and levels decide what the GPU executes.
+#: The policy under which slices and levels decide what the GPU executes.
 SLICES_POLICY = Policy.TIMESLICED.word
 BOUNDS = "the bounds hold while no TSG is opened or closed; --best-effort counts those of other programs"
 

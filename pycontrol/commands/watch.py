@@ -164,7 +164,7 @@ class Teller:
         render.say(f"watching: {compared}; Ctrl-C ends it", err=True)
 
     def tell(self, findings: Iterable[Finding]) -> None:
-        """Tells of findings; of many alike, how many there were."""
+        """Prints findings, and how many of a kind it held back."""
         now = time.monotonic()
         for finding in findings:
             key = finding.what, finding.task or finding.text

@@ -90,7 +90,7 @@ class Bus:
         return 0
 
     def request(self, copier: Copier, level: int, waiter: Waiter) -> None:
-        """Asks for the bus, which the waiter is told of; so it is if the wait is over before."""
+        """Asks for the bus.  The waiter learns when it has the bus, or when the wait ends before."""
         now, old = self.clock(), self.raw.holder
         self._by_node[copier.node], copier.waiter = copier, waiter
         lib.gpurt_bus_request(self.raw, copier.node, level, now)

@@ -195,7 +195,7 @@ class Calls:
         at_once = False
 
     def _begin_posted(self, gpu: Gpu, caller: Connection, made: CData, answer: Call) -> None:
-        """A begin of which nobody waits for an answer.  Its thread may have ended since."""
+        """A begin without an answer.  Its thread may have ended since."""
         if not answer.posted:
             raise Refusal(errno.EINVAL, "GPURT_BEGIN_POST is of a packet that asks for no answer")
         own, client = int(made.raised), caller.client(gpu)

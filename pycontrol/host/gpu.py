@@ -622,7 +622,7 @@ class Gpu(ABC):
             self._settling = False
 
     def _go_on_with_aside(self) -> None:
-        """Queues decisions set aside once no process may begin without asking; first those of a process that began."""
+        """Once every process asks before it begins, queues the decisions set aside, those of begun segments first."""
         if self._aside and self.has_recalled:
             aside, self._aside = self._aside, []
             for decision in sorted(aside, key=lambda one: not (one.client and len(one.client.calls) > 1)):

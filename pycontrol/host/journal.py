@@ -16,7 +16,7 @@ from datetime import datetime
 
 #: The shortest time between two lines with the same words, seconds.
 APART_S = 10
-#: Lines that a user may cause at once, of what went wrong and of the rest, then one each APART_S; what is kept of each.
+#: Lines that a user may cause at once, about failures and about the rest, then one each APART_S; the state of each.
 SHARE, MOST = 64, 256
 #: The user that stands for the host's own actions.
 HOST = -1

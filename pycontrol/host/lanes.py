@@ -35,7 +35,7 @@ class Lane:
         return self.level not in (0, AGENTS)
 
     def first(self) -> list[tuple[int, int]]:
-        """The next descriptor that is ready, and for what; empty if there is none any more."""
+        """The next descriptor that is ready, and for what; empty if no other is."""
         return self.epoll.poll(0, 1)
 
 

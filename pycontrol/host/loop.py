@@ -80,7 +80,7 @@ def said(name: str, value: int | str) -> str:
 
 
 def level_of(client: GpuClient, kind: EventKind) -> int:
-    """The priority that decides in what an event is about."""
+    """The GPU priority of the request, client or commit of an event."""
     return int(client.copier.node.level if kind in COPIES else lib.gpurt_client_level(client.core))
 
 
@@ -228,7 +228,7 @@ class Host:
             self._idle_reader(connection)
 
     def owe(self, connection: Connection) -> None:
-        """It has something to send, in its turn."""
+        """Notes that the connection has something to send, in its turn."""
         if not connection.owed and not connection.blocked:
             connection.owed = True
             self._owing.append(connection)

@@ -24,7 +24,7 @@ SO_PEERPIDFD = 77
 ROOM = socket.CMSG_SPACE(CREDENTIALS.size)
 
 
-#: Descriptors that nothing is kept in, so that /proc can be read at any time; a quarter of them all if there are few.
+#: Descriptors that stay free for reads of /proc; a quarter of all descriptors if that is less.
 RESERVE = 64
 
 

@@ -109,7 +109,7 @@ def pids_of(owner: Owner) -> list[int]:
 
 
 def is_quiet_elsewhere(owner: Owner) -> bool:
-    """Whether no GPU executes anything for a group: it may wait on one for its work on another."""
+    """Whether no GPU executes work of the owner's group, which may wait for another GPU."""
     return not isinstance(owner, Seat) or all(seat.quiet for seat in owner.group.seats.values())
 
 

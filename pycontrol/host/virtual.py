@@ -205,7 +205,7 @@ class VirtualGpu(Gpu):
         return min(at, end, due), end if silent else min(at, end)
 
     def settle(self) -> None:
-        """Tells of work that has completed; takes decisions and answers."""
+        """Reports completed work, decides and answers."""
         while True:
             self._tell_done()
             super().settle()

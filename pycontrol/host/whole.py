@@ -26,9 +26,9 @@ class Whole:
         lib.gpurt_whole_init(self.raw, cross)
 
 
-#: An update takes this part of the file's alpha, percent: the host's own time, and to raise a thread, is in it, too.
+#: Share of the file's alpha that an update takes, percent: the host's own time and raising a thread are in alpha, too.
 SHARE_PERCENT_OF_GPU = 80
-#: A smaller alpha leaves less than hosts of ordinary machines take for that, ns.
+#: The least alpha, ns: the rest of a smaller one is less time than hosts need on ordinary machines.
 LEAST_NS = 250_000
 
 

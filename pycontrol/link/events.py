@@ -209,7 +209,7 @@ def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> li
 def copies(records: Iterable[tuple[EventRecord, str]]) -> Iterator[Event]:
     """How long clients had the bus, from events and the names of their processes.
 
-    A copy of which the records lack the end or the beginning is left out.
+    A copy whose beginning or end the records lack is left out.
     """
     begun: dict[tuple[int, int], EventRecord] = {}
     for record, name in records:

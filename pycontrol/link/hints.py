@@ -27,7 +27,7 @@ GET_TSG, PUT_TSG = 0x4004530A, 0x4004530B
 SLICE_LIMITS = (1_000, 50_000)
 #: Sizes of the bitmap in the first request and in the last, bytes.
 BITMAP, MOST_BITMAP = 64, 1 << 16
-#: Compute preemption modes, of which a TSG has one: its kernels run to their end, or the blocks that execute do.
+#: Compute preemption modes of a TSG: a preemption waits for its kernels to end, or for their blocks that execute.
 WAITS_FOR_KERNELS, WAITS_FOR_BLOCKS = 1, 2
 
 

@@ -16,7 +16,7 @@ class PatchedGpu:
     """A GPU of a patched driver, which the module switches unless ``condition`` is `refused`.
 
     ``condition``: `on`, `refused`, `unable` (the driver says that it cannot switch for now), `resetting`, `suspended`,
-    or `more`.  `more` is no GPU, but how many there are that the module had no room to list.  ``device`` is `-` if the
+    or `more`.  `more` counts GPUs that the module had no room to list.  ``device`` is `-` if the
     driver itself is refused.  ``asks``: how often the driver asked who may be on a list that it built by itself while a
     client had the GPU.  Each such list may cost that client a context switch.
     ``gpu``: the host's number, if it switches it.

@@ -11,7 +11,7 @@ LEAST = NS // 10
 
 
 class Sleep:
-    """Tells of suspensions since it was made, or was asked last."""
+    """Counts suspensions since the previous call, or since it was made."""
 
     def __init__(self) -> None:
         self._before = _asleep()

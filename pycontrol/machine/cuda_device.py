@@ -58,7 +58,7 @@ class _Resource(ctypes.Structure):
 
 
 def sm_groups(number: int, size: int) -> int | None:
-    """How many groups of so many SMs the driver makes of the GPU: none of which is in two parts of its hardware.
+    """How many groups of so many SMs the driver makes of the GPU; no group spans two parts of its hardware.
 
     None: the driver is older than CUDA 12.4, and has no green contexts.  Raises DeviceError, as for a size it refuses.
     """

@@ -22,7 +22,7 @@ from pycontrol.measure.summary import MeasuredTime, chances, reduced
 
 #: How an entry begins.
 ENTRY_MARK = "Measured by gpurt measure times: "
-#: From which share of its GPU work on a thread sleeps for it, and up to which it spins.
+#: A thread sleeps if it slept for the first share of its GPU work or more, and spins up to the second.
 SLEPT, SPUN = 0.9, 0.5
 
 

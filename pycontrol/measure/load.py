@@ -10,9 +10,9 @@ WORK, DEEP = 1_000_000, 4
 
 
 def cpu(number: int, size: int) -> None:
-    """Copies memory, with nothing but the time that no other thread of the CPU wants.
+    """Copies memory while no other thread of the CPU is ready.
 
-    It gets its memory before, with a share of the CPU, for on a busy machine that would take for ever.
+    First it gets its memory, with a share of the CPU: without one, that would take for ever on a busy machine.
     """
     os.sched_setaffinity(0, {number})
     source, target = bytes(max(size // 2, 1)), memoryview(bytearray(max(size // 2, 1)))

@@ -39,7 +39,7 @@ OFF_FOR = 6.0
 DRAIN = 0.5
 #: How many prints of a program are awaited to see how often it prints, and how rarely it may, s.
 PACE_PRINTS, RAREST = 5, 1.0
-#: How much longer than usual a program is silent that is off, and how long it is so at least, s.
+#: A program that is off is silent for so many times its usual time, and for so many seconds at least.
 SILENT_TIMES, SILENT_FOR = 3, 0.3
 #: How long a program that begins while another has the GPU is watched at least, s.
 BESIDE = 3.0
@@ -309,7 +309,7 @@ def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
 def _silence(program: subprocess.Popen[bytes], load: str | None) -> float:
     """For how long a program that works is never silent, s.
 
-    Raises DeviceError if it prints so rarely that one that works looks as one that is off.
+    Raises DeviceError if it prints too rarely to tell a probe that works from one that is off.
     """
     longest, before = 0.0, time.monotonic()
     for _ in range(PACE_PRINTS):

@@ -26,7 +26,7 @@ READY, GRACE = 30.0, 5.0
 class Guard:
     """A process that kills process groups if this process ends without having done so, as after SIGKILL.
 
-    The kernel kills the leader of each group then (child.py), and knows nothing of what the leader has started.
+    The kernel kills the leader of each group then (child.py), and does not know the leader's children.
     """
 
     def __init__(self) -> None:

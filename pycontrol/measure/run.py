@@ -33,7 +33,7 @@ class ProfileOptions:
     """How to execute the program.
 
     ``device``: the host's, None for the usual search.  ``theta``: what a context switch of its virtual GPU takes, ns;
-    None for a real GPU, of which it does not see the work.
+    None for a real GPU, whose work it does not see.
     ``duration``: a run is ended after so long; ns, None: no limit.
     ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
     ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.

@@ -187,7 +187,7 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
 
 
 def _check_cut(what: str, cut: Sequence[int], whole: Sequence[int]) -> None:
-    """Raises RuntimeFailure if what was cut off had taken so long that nobody would have expected it to end next."""
+    """Raises RuntimeFailure if a part was cut off after such a long time that its end was not to be expected."""
     longest, seen = max(cut, default=0), max(whole, default=0)
     if whole and longest > HANGS * seen:
         raise RuntimeFailure(

@@ -337,7 +337,7 @@ def _switched(device: str | None) -> list[GpuStatus]:
 
 
 def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
-    """Drivers that are patched, as module and host say; and those of which nobody but their device nodes tells."""
+    """Drivers that are patched, as module and host say; and those that only their device nodes show."""
     name = "GPU driver"
     patched = [one for one in live_patched.read_patched(root / FACTS) if one.device != "-" and one.condition != "more"]
     if patched:
@@ -476,7 +476,7 @@ def _host(device: str | None, root: Path) -> Iterator[Diagnosis]:
 
 
 def _begin(device: str | None) -> Iterator[Diagnosis]:
-    """How urgent work begins on NVIDIA's GPUs (docs/unpatched.md), of which each way but isolation needs a probe."""
+    """How urgent work begins on NVIDIA's GPUs (docs/unpatched.md), where each way but isolation needs a probe."""
     try:
         with connect(device) as control:
             ways = sorted({one.begin.word for one in control.status() if one.driver.startswith("nvidia-rm")})
@@ -509,7 +509,7 @@ def _host_cpu(device: str | None) -> Iterator[Diagnosis]:
 
 
 def _boosted(device: str | None, raises: bool) -> Diagnosis:
-    """Whether the host does the policy that taskset files are for unless they name another."""
+    """Whether the host runs policy `boosted`, the default of taskset files."""
     name = "policy boosted"
     try:
         with connect(device) as control:

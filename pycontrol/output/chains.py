@@ -11,7 +11,7 @@ from pycontrol.output.render import bound, ms
 
 
 def tabulated_chains(bounded: Sequence[Bounded], verdict: str = "") -> str:
-    """A row for each bound, and a line for each limit that is not proved, but for what the ``verdict`` above says."""
+    """A row for each bound, and a line for each limit that is not proved, unless ``verdict`` has it."""
     rows = []
     for one in bounded:
         for key, latency in one.latencies.items():

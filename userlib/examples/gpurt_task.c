@@ -107,7 +107,7 @@ static uint64_t length(const struct task_span *span)
  */
 static uint64_t burnt, last;
 
-/* Executes for @duration of this thread's CPU time, of which the calls before may have taken some. */
+/* Executes until this thread's CPU time has grown by @duration, previous calls included. */
 static void burn(uint64_t duration)
 {
 	burnt += duration;

@@ -22,7 +22,7 @@ KNOWN_AS = {
 
 
 def meant_by(word: str, options: Iterable[str]) -> str:
-    """The option that other people's word means, as the end of a message; empty if it is not one of the options."""
+    """The end of a message that names our option for other people's word; empty if there is none."""
     ours = KNOWN_AS.get(word.lower().replace("_", "-"), "")
     return f'; what others call {word} is "{ours}" here' if ours in options else ""
 

@@ -34,7 +34,7 @@ def regular(path: Path) -> bool:
 def written(path: Path | str) -> Iterator[BinaryIO]:
     """A file to write, which takes its place when the context ends without an exception.
 
-    After an exception, such as that of Ctrl-C, what was at the path before is still there, and whole.  Only what is not
+    After an exception, such as that of Ctrl-C, the previous file is still there, and whole.  Only what is not
     a regular file, such as a pipe, is written directly.
 
     Raises:

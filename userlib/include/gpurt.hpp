@@ -83,7 +83,7 @@ private:
 };
 
 // A copy over the bus, from construction to destruction: the constructor waits until it is this copy's turn.  next(),
-// between two chunks, lets more urgent copies come first.  Wait for the end of what was copied before both.
+// between two chunks, lets more urgent copies come first.  Wait for the end of all copies before both.
 class copy {
 public:
 	explicit copy(unsigned int priority = 0) : copy(nullptr, priority) {}

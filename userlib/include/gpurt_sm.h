@@ -233,7 +233,7 @@ inline int gpurt_sm_given(struct gpurt_sm_range *range)
 	return range->first == GPURT_SM_NONE || !range->count || range->count > GPURT_SM_MOST ? -EINVAL : 0;
 }
 
-/* The fate of a kernel of which no block lands in the range. */
+/* The fate of a kernel without a block in the range. */
 enum gpurt_sm_otherwise {
 	GPURT_SM_FAIL,		/* -EAGAIN; nothing was executed */
 	GPURT_SM_ANYWHERE,	/* it is executed on any SM, also on other tasks'; no bound holds */

@@ -344,7 +344,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Whether the host is to be told of something, or to be asked again whether it has room. */
+/* Whether the host must hear of a change, or be asked again for room. */
 static bool is_due(const struct board *b)
 {
 	return b->changed || (b->again && now_ns() >= b->again);

@@ -14,7 +14,7 @@
 #define RENDER		128
 #define USERQ_WHY "user queues of /dev/dri (amdgpu.user_queue): nothing takes them off the GPU, and their work runs at any time"
 
-/* 1 + the minor number, of which those from RENDER on are of renderD nodes. */
+/* 1 + the minor number; from RENDER on it is a renderD node's. */
 static int userq_node(const char *path)
 {
 	int minor;
@@ -51,7 +51,7 @@ static void made(struct gpu_file *file, uint32_t queue)
 	preload_say_once("amdgpu-userq: tier T0: %s", USERQ_WHY);
 }
 
-/* The answer takes the place of what was asked for. */
+/* The answer overwrites the request. */
 static int userq_call(int fd, unsigned long request, void *argument)
 {
 	struct userq asked = { 0 }, answer;

@@ -512,7 +512,7 @@ __attribute__((optimize("O2", "no-stack-protector"))) void *any_dlsym(void *hand
 	return wrapper ? wrapper : found;
 }
 
-/* Called when the process has a GPU's work to be seen: by then an interposer before this library is ready. */
+/* Called when the process has GPU work to show: any interposer before this library is ready by then. */
 void preload_check_chain(void)
 {
 	look_up *first = (look_up *)libc_dlsym(RTLD_DEFAULT, "dlsym");

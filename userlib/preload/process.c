@@ -88,7 +88,7 @@ static void note_process(void)
 
 /*
  * The program forbids itself system calls (seccomp), or is about to: a program without rights must say first that it
- * gains none.  From here on the library makes no calls that it need not make.  It does not look whether that was all that
+ * gains none.  From here on the library makes only the calls that it must.  It does not look whether that was all that
  * the program said: the kernel can end the program for the look.
  */
 void process_seals(void)

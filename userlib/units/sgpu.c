@@ -94,7 +94,7 @@ u64 gpurt_sgpu_next(const struct gpurt_sgpu *g)
 	return next;
 }
 
-/* Frees the units of jobs that are to be free by @now; says of how many. */
+/* Frees the units of jobs that have ended by @now, and returns the number of these jobs. */
 u32 gpurt_sgpu_advance(struct gpurt_sgpu *g, u64 now)
 {
 	u32 i, kept = 0, freed;

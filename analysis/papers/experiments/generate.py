@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 
-#: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
+#: The published platform: epsilon 1 ms, with 200 us for a context switch, and a time slice of 1024 us.
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
 
 DRAW_METHODS = ("uunifast", "published")

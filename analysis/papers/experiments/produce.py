@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Carries an experiment out: its rows as a CSV file, its pictures, and what is told of it."""
+"""Carries an experiment out: its rows as a CSV file, its pictures, and its remarks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The demonstration's picture: one small panel a task, one bar a set-up, beside bounds and deadlines.
 
-Bars are virtual time, of which the bounds speak; circles are what this machine saw.
+Bars are virtual time, as bounds are; circles are observations on this machine.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
 
 
 def _planned(taskset: Taskset, given: Workload) -> tuple[Any, Result | None]:
-    """The allocation, or why there is none, and the verdict on the whole file where tasks of partitions share CPUs."""
+    """The allocation or why none exists, and the verdict on the whole file where partitions share CPUs."""
     if given.inside not in COUPLED:
         return best(given), None
     found = coupled.plan_coupled(taskset, given)
@@ -70,7 +70,7 @@ def check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
 
 
 def unproved(given: Workload, shared: str) -> str:
-    """Why nothing is proved of what fits; empty if it is."""
+    """Why the plan fits and yet proves nothing; empty if it proves."""
     if not given.items:
         return "no real-time task uses the GPU, so nothing was proved"
     return shared

@@ -114,7 +114,7 @@ def limited(offer: Offer, given: Any) -> Any:
 
 
 def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
-    """Why the driver makes no green contexts of such sizes, or was not asked; empty if it does.
+    """Why the driver makes no green contexts of such sizes, or why nobody asked it; empty if it does.
 
     SMs come in clusters, so that it makes fewer groups than the SMs suffice for: an H200 with 132 has 15 groups of 8.
     Raises DeviceError.

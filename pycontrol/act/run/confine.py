@@ -58,7 +58,7 @@ class Confined:
 def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.environ, gpus: int = 1) -> Confined:
     """The environments of the file's tasks that are in a partition.
 
-    ``emulated``: the host has virtual GPUs only, of which no mechanism of a real one divides any.
+    ``emulated``: the host has virtual GPUs only, which no mechanism of real GPUs divides.
     ``given``: the environment that programs would have.  ``gpus``: how many the host has.
 
     Raises:

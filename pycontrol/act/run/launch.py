@@ -89,7 +89,7 @@ def _unseen(
 
 
 def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tuple[list[Event], bool]:
-    """The failures that no event tells of the run, as events at its end, and whether the host has gone.
+    """The run's failures without an event, as events at the run's end, and whether the host has gone.
 
     A failure is a reason why the GPUs were not used as the scheduler said.
     """
@@ -102,7 +102,7 @@ def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tup
 
 
 def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]) -> tuple[dict[str, str], list[str]]:
-    """The file's settings of TSGs and GPU priorities that nobody has made: for the trace, and remarks.
+    """Settings of TSGs and GPU priorities in the file that nobody has made: for the trace, and remarks.
 
     ``seen``: GPU priorities by task.  Those of the file's own tasks are set, those of programs of the user's are not.
     """
@@ -144,7 +144,7 @@ class Looks:
                 self.host = joined_looks(self.host, self._look(own))
 
     def _look(self, own: Sequence[Child]) -> fit.Host:
-        """A look with CPUs as the file names them.  A program that has executed another one is still its task's."""
+        """The host, with the file's CPU numbers.  A program that has executed another one is still its task's."""
         host = look_without_file(self._control, None)
         ours = {child.process.pid for child in self._crew.children if child.report is not None}
         words = {child.process.pid: self._crew.file.launch[child.task.name].command or () for child in own}

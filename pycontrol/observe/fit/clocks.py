@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objections to clocks, a power mode or a temperature that are not those of the file's times, or that nobody knows."""
+"""Objections to clocks, power mode or temperature that differ from those of the file's times, or are unknown."""
 
 from __future__ import annotations
 

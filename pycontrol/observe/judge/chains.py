@@ -32,7 +32,7 @@ class ChainCheck:
 
     @property
     def unseen(self) -> list[str]:
-        """The keys that the file limits and of which nothing was seen."""
+        """The keys that the file limits and that no observation covers."""
         return [key for key in self.limits if key not in self.seen]
 
     @property
@@ -118,7 +118,7 @@ class JudgedChains:
         return any(True for _ in self._aged(now))
 
     def _aged(self, now: int) -> Iterator[tuple[_Judged, str, int, int]]:
-        """Ages of last outputs that nothing has told of: chain, the limit in words, the age, and the limit, ns."""
+        """Ages of last outputs that no event has reported: chain, the limit in words, the age, and the limit, ns."""
         for one in self._all:
             if (age := one.watch.age(now)) is not None:
                 for what, most in one.exceeded("max_age", age):

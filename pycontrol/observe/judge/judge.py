@@ -46,7 +46,7 @@ class Judge:
         gpus: how many the host has; 0: not known.
         observe: called with the task and the response time of each job, ns.
         until: when the last job was released, ns: what a chain has put out gets no older then; None: more come.
-        tellers: the processes of which it is known that they are going to tell of jobs of the file's tasks.
+        tellers: the processes that will report jobs of the file's tasks, as is known.
         command_of: the fingerprint of a process's command, by pid.
     """
 
@@ -244,7 +244,7 @@ class Judge:
         self._settle()
 
     def _ended(self, seen: SeenTask, event: Event, release: int) -> OpenJob:
-        """Takes the job out that ends.  A job whose beginning the judge did not see, or learn of, has no segments."""
+        """Removes the job that ends.  A job has no segments if the judge neither saw nor learnt when it began."""
         job, text = seen.jobs.pop(release, None), ""
         if job is None and seen.tells:
             text = "ended, and had not begun, or ended twice: two programs do its jobs, and the bound is for one"

@@ -189,7 +189,7 @@ class SeenTask:
         return full and not before
 
     def holder(self, name: str) -> str:
-        """Under which name a process began the segment that it has: it may have told of its task since."""
+        """The name under which a process began its segment: it may have named its task since."""
         if name not in self.held and name == self.task.name and len(self.held) == 1:
             return next(iter(self.held))
         return name

@@ -21,7 +21,7 @@ NOISE_NS, NOISY_JOBS = 10_000_000, 3
 
 @dataclass
 class Slept:
-    """Looks at whole jobs of which it is known how long they executed, and how long their segments owned the GPU."""
+    """Looks at whole jobs with known execution time and known GPU ownership of their segments."""
 
     log: Log
     _told: set[str] = field(default_factory=set)

@@ -13,7 +13,7 @@ from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Code
 from pycontrol.observe.judge.seen import commands_of, meaning
 
-#: Objections after which no test's bounds apply to a run.  The others are about the policy and the modes.
+#: Objections after which no test's bounds apply to a run.  The others concern the policy and the modes.
 OF_ANY_TEST = (Code.CPUS, Code.FIFO, Code.SHAPES, Code.PARTITIONS)
 
 

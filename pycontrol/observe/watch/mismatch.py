@@ -18,7 +18,7 @@ from pycontrol.observe.watch.watch import CHANGING
 
 
 def bounds_by_task(test: Test | None, taskset: Taskset) -> dict[str, int]:
-    """The test's bounds by task; none of tasks without one."""
+    """The test's bounds by task, ns; tasks without a bound are left out."""
     result = compiled.run_compiled(test, taskset) if test else None
     return {} if result is None else {
         name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None
