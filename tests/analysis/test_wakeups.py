@@ -22,12 +22,25 @@ from tiny import tiny_for
 
 from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, exact_ways, explore
-from analysis.model import MS, Taskset, Waiting
+from analysis.model import (
+    MS,
+    CpuSegment,
+    GpuSegment,
+    Protocol,
+    Resource,
+    Section,
+    Segment,
+    Span,
+    Task,
+    Taskset,
+    Waiting,
+)
 from analysis.model.callbacks import Order, Thread
 from analysis.papers import registry
 from analysis.rta import wakeups
 from analysis.rta.columns import columns_of
 from analysis.rta.result import Bound, Failure, Reason, TermKind
+from analysis.rta.system import System
 from analysis.simulation.simulate import Options, simulate
 from gpurt.enums import Form
 from gpurt.errors import TooLargeError
@@ -166,6 +179,117 @@ def test_the_random_attack_breaks_nothing(name: str) -> None:
     found = attack(registry.find(name), 12 * MANY, seed=3, effort=Effort(4, 8), draw=Drawing(("latency",)))
     assert found.violations == 0
     assert found.schedulable > 0
+
+
+def spinning() -> Taskset:
+    """a and c on CPU 0, b on CPU 1; all spin for r, a twice; only b uses s, and c asks for q twice."""
+    system = taskset(
+        task("a", 0, 9, 50, cpu(1), gpu(1, 2)), task("c", 0, 2, 80, cpu(5)), task("b", 1, 5, 60, gpu(1, 4), cpu(2))
+    )
+    r = Resource("r", Protocol.SPIN, (Section("a", ms(1), 2), Section("b", ms(2)), Section("c", ms(3))))
+    s, q = (Section("b", ms(6)),), (Section("c", ms(4), 2),)
+    return replace(system, resources=(r, Resource("s", Protocol.SPIN, s), Resource("q", Protocol.INHERITANCE, q)))
+
+
+@pytest.mark.parametrize(
+    ("latency", "resources", "cpus", "first"),
+    [(0.5, False, (0.5, 0.5), (0.5, 0.5, 0.5)), (0, True, (5, 6), (0, 0, 0)), (0.5, True, (5.5, 6.5), (0.5, 1.5, 0.5))],
+)
+def test_segments_have_the_wake_ups_in_their_worst_case_only(
+    latency: float, resources: bool, cpus: tuple[float, ...], first: tuple[float, ...]
+) -> None:
+    """c spins 2 ms for b and holds 3; b spins for nobody at s, and holds it for 6.  c sleeps for q twice."""
+    system = with_latency(spinning() if resources else replace(spinning(), resources=()), ms(latency))
+    for waiting, times in ((Waiting.BUSY, 2), (Waiting.SUSPEND, 3)):
+        found = wakeups.with_wakeups(system, waiting)
+        assert (found.platform.cpu_latency, found.platform.woken) == (0, tuple(map(ms, cpus)))
+        for old, new, asked in zip(system, found, first, strict=True):
+            right: list[Segment] = [CpuSegment(Span(ms(asked), 0))] if asked else []
+            for one in old.segments:
+                more = ms(times * cpus[old.cpu])
+                right += [replace(one, misc=Span(ms(1) + more, ms(1))) if isinstance(one, GpuSegment) else one]
+            assert new == replace(old, segments=tuple(right))
+            assert wakeups.own(new, System(found), waiting) == ms(latency + times * old.eta * cpus[old.cpu])
+        assert wakeups.latency_contained(found) == ms(latency)
+        assert wakeups.with_wakeups(found, waiting) is found
+    busy = replace(system, tasks=tuple(replace(one, waiting=Waiting.BUSY) for one in system))
+    assert wakeups.with_wakeups(busy, None) == wakeups.with_wakeups(busy, Waiting.BUSY)
+
+
+def test_a_taskset_without_latency_and_resources_stays_as_it_is() -> None:
+    system = replace(spinning(), resources=())
+    assert wakeups.with_wakeups(system, None) is system
+    assert (wakeups.latency_contained(system), wakeups.own(system.tasks[0], System(system), None)) == (0, 0)
+    for one in system:
+        assert wakeups.handed(one, System(system)) == wakeups.others(one, System(system)) == []
+    assert wakeups.window(System(system)) == 0
+
+
+@pytest.mark.parametrize(
+    ("cpu", "below", "longest"),
+    [(0, None, (5, "c")), (0, 3, (5, "c")), (0, 2, (0, "")), (1, None, (6, "b")), (1, 6, (6, "b")), (1, 5, (0, ""))],
+)
+def test_the_longest_that_a_thread_spins_and_holds(cpu: int, below: int | None, longest: tuple[int, str]) -> None:
+    assert wakeups.unpreempted(cpu, spinning(), below) == (ms(longest[0]), longest[1])
+
+
+def test_a_thread_spins_for_the_longest_holder_of_each_other_cpu() -> None:
+    times = zip("abcde", (3, 1, 2, 16, 32), strict=True)
+    held = Resource("r", Protocol.SPIN, tuple(Section(name, ms(time)) for name, time in times))
+    where = dict(zip("abcde", (0, 0, 0, 1, 2), strict=True))
+    assert [wakeups.spun(held, cpu, where) for cpu in range(4)] == [ms(48), ms(35), ms(19), ms(51)]
+
+
+def test_the_update_lock_is_handed_by_each_other_task_of_another_thread() -> None:
+    """On CPU 0 a uses the GPU, and c waits for a; on CPU 1 b does.  A decision has the longest wake-up four times."""
+    loop = Thread("loop", Order.FIFO)
+    system = replace(spinning(), resources=())
+    platform = replace(system.platform, cpus=3, woken=(ms(0.25), ms(0.5), ms(0.125)))
+    seen = System(replace(system, tasks=(*system.tasks, task("d", 2, 1, 80, cpu(1))), platform=platform))
+    a, c, b, d = seen.taskset.tasks
+
+    def handed(task: Task, system: System) -> list[tuple[str | None, int, int]]:
+        return [(one.source, one.amount, one.period) for one in wakeups.handed(task, system)]
+
+    by_a, by_b = ("a", ms(2), ms(50)), ("b", ms(2), ms(60))
+    assert [handed(one, seen) for one in (a, c, b, d)] == [
+        [(None, ms(4), 0), by_b], [(None, 0, 0), by_a, by_b], [(None, ms(4), 0), by_a], [],
+    ]  # fmt: skip
+    assert wakeups.window(seen) == ms(2)
+    assert all(one.jitter == ms(50) - ms(2) for one in wakeups.others(b, seen))
+    same, other = replace(a, thread=loop), replace(b, thread=loop)
+    assert wakeups.others(same, replace(seen, taskset=replace(seen.taskset, tasks=(same, c, other, d)))) == []
+    else_ = replace(b, thread=Thread("other", Order.FIFO))
+    assert len(wakeups.others(same, replace(seen, taskset=replace(seen.taskset, tasks=(same, c, else_, d))))) == 1
+    one_cpu = replace(seen.taskset, tasks=tuple(replace(one, cpu=0) for one in seen.taskset))
+    assert (wakeups.window(System(one_cpu)), wakeups.handed(a, System(one_cpu))) == (0, [])
+
+
+@pytest.mark.parametrize("raises", [True, False])
+@pytest.mark.parametrize("woken", [(), (0, 0), (0, 1)])
+@pytest.mark.parametrize("latency", [0, 1])
+@pytest.mark.parametrize("resources", [False, True])
+def test_what_is_refused_is_said(resources: bool, latency: int, woken: tuple[int, ...], raises: bool) -> None:
+    """A form matters of a real-time task that uses the GPU, under a policy that raises its thread."""
+    system = spinning() if resources else replace(spinning(), resources=())
+    system = replace(system, platform=replace(system.platform, cpu_latency=latency, woken=woken))
+    rules = replace(registry.find("boosted-suspend").rules, raises=raises)
+
+    def why(system: Taskset, latency: bool = True, resources: bool = True) -> str | None:
+        return wakeups.refusal_of_wakeups("t", rules, system, latency=latency, resources=resources)
+
+    def formed(form: Form | None, at: int = 0, priority: int = 9) -> Taskset:
+        tasks = list(system.tasks)
+        tasks[at] = replace(tasks[at], form=form, priority=priority)
+        return replace(system, tasks=tuple(tasks))
+
+    assert why(system) is why(formed(Form.SELF)) is why(formed(Form.OWNER, 1)) is why(formed(Form.OWNER, 0, 0)) is None
+    assert why(system, resources=False) == ("t has no bound for [[resource]]" if resources else None)
+    late = bool(latency or any(woken) or resources)
+    assert why(system, latency=False) == ("t has no bound for cpu_latency" if late else None)
+    what = "cpu_latency" if latency else "[[resource]]"
+    said = f"t has no bound for {what} where a task has form owner, as a has" if late and raises else None
+    assert why(formed(Form.OWNER)) == said
 
 
 def test_a_thread_of_several_tasks_wakes_once_for_jobs_in_a_row() -> None:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from effort import tries
@@ -19,11 +20,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from analysis.energy import compiled
 from analysis.energy.file import load_system
 from analysis.energy.outcome import Dispatch, EnergyRun, Skip
-from analysis.energy.policies import POLICIES, Readings, UnitsPolicy, UnitsRule
+from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.runtime import NEVER_NS, UnitsRuntime
 from analysis.energy.setup import Setup, prepare_tables
 from analysis.model import Kernel
 from analysis.model.energy import MAX_SLOTS, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
+from gpurt._gpurt import ffi, lib
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/energy"
 LONG = os.environ.get("GPURT_LONG") == "1"
@@ -256,6 +258,42 @@ def test_what_waits_for_a_kernel_that_hangs_is_decided_on_again_seldom() -> None
     units.gone(0, seen[-1])
     assert units.grant(1, 2)
     assert [one.lost for one in units.tasks[0:2]] == [1, 0]
+
+
+def passed(order: Order, rng: random.Random) -> tuple[list[int], list[int]]:
+    """The tasks that get units in a pass, and those that should.  What follows an array's end would come first."""
+    count, gpus, enough = rng.randint(0, 5), rng.randint(1, 2), rng.randint(1, 5)
+    gpu = ffi.new("struct gpurt_sgpu[]", [{"whole": 4, "granularity": 1, "slots": 1} for _ in range(gpus + 1)])
+    task = ffi.new("struct gpurt_sbeet_task[]", [*({"period": rng.randint(1, 3)} for _ in range(count)), {}])
+    future = [(rng.choice([1, 2, 3, NEVER_NS]), rng.randint(1, 3), one) for one in range(count)]
+    ready = ffi.new("struct gpurt_sbeet_future[]", [*future, (0, 0, count)])
+    finish = ffi.new("u64[]", [*(rng.choice([1, NEVER_NS, NEVER_NS]) for _ in range(count)), NEVER_NS])
+    room = ffi.new("u32[]", [count] * (count + 1))
+    started: list[int] = []
+
+    @ffi.callback("void(void *, u32, struct gpurt_sbeet_decision)")
+    def start(host: object, one: int, decision: Any) -> None:
+        started.append(one if (decision.gpu, decision.units) == (0, 4) else -1)
+        for full in gpu[0 : gpus - (len(started) < enough)]:
+            full.slots = 0
+
+    tables = ffi.new("struct gpurt_sbeet_tables *", {"gpus": gpus, "tasks": count, "task": task})
+    state = ffi.new("struct gpurt_sbeet_state *", {"gpu": gpu, "ready": ready})
+    asked = {"order": order.value, "finish": finish, "room": room, "start": start}
+    lib.gpurt_sbeet_pass(tables, state, ffi.new("struct gpurt_sbeet_pass *", asked), 0)
+    keys = {
+        one: ({Order.EDF: deadline, Order.RM: task[one].period, Order.FIFO: release}[order], release, one)
+        for release, deadline, one in future if release != NEVER_NS
+    }  # fmt: skip
+    return started, [one for one in sorted(keys, key=keys.__getitem__) if finish[one] == NEVER_NS][:enough]
+
+
+@pytest.mark.parametrize("order", Order)
+def test_a_pass_takes_the_pending_jobs_in_order_until_all_gpus_are_full(order: Order) -> None:
+    rng = random.Random(order.name)
+    for _ in range(60):
+        seen, right = passed(order, rng)
+        assert seen == right
 
 
 @pytest.mark.parametrize("state", ["early", "pending", "kernel", "copy", "kernel and pending"])
