@@ -70,6 +70,22 @@ def test_the_tests_of_a_change_are_the_nearest_and_then_folders(mutate: Any) -> 
 
 
 @pytest.mark.parametrize(
+    ("path", "function", "first"),
+    [
+        ("userlib/preload/preload.c", "preload_check_chain", "tests/preload/test_preload_chain.py"),
+        ("userlib/preload/kfd_mask.c", "splits_pairs", "tests/preload/test_preload_kfd.py"),
+        ("userlib/units/sbeet_pass.c", "sort_ready", "tests/core/test_units.py"),
+        ("analysis/rta/wakeups.py", "with_wakeups", "tests/analysis/test_wakeups.py"),
+    ],
+)  # fmt: skip
+def test_among_tests_as_near_as_each_other_those_with_the_words_of_the_function_come_first(
+    mutate: Any, path: str, function: str, first: str
+) -> None:
+    change = next(one for one in mutate.mutants(ROOT / path) if function in mutate.entries(one))
+    assert first in mutate.near(change)[: mutate.NEAREST]
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("a.py", "def f():\n    _h()\n\n\ndef _h(a,\n      b):\n    return a < b\n\n\ndef g():\n    f()\n"),
@@ -84,6 +100,14 @@ def test_the_function_of_a_change_is_found_and_what_calls_it_in_its_file(
     found = [mutate.entries(one) for one in mutate.mutants(tmp_path / name)]
     assert {"_h", "f"} in found
     assert all("g" not in one for one in found if "_h" in one)
+
+
+def test_a_function_inside_of_another_is_a_part_of_it_and_a_method_none_of_its_class(
+    mutate: Any, tmp_path: Path
+) -> None:
+    text = "def f():\n    def g():\n        return 1\n\n\nclass A:\n    def m():\n        return 2\n"
+    (tmp_path / "a.py").write_text(text)
+    assert [mutate.entries(one) for one in mutate.mutants(tmp_path / "a.py")] == [{"f"}, {"m"}]
 
 
 def test_a_file_without_functions_has_changes_too(mutate: Any, tmp_path: Path) -> None:
