@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Jobs of a program's own, which readers of events are told of, and their periods. */
+/* The jobs that a program reports to readers of events, and their periods. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdbool.h>

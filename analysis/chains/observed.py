@@ -183,7 +183,7 @@ def _released(producer: _Job, job: _Job) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The longest times seen, ns; None: nothing was."""
+    """The longest times seen, ns; None: none was seen."""
 
     max_reaction: int | None = None
     max_age: int | None = None

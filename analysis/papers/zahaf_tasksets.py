@@ -62,7 +62,7 @@ def generate_zahaf(parameters: Parameters, seed: int, count: int) -> Structs:
 
 
 def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> Structs:
-    """Up to ``count`` tasksets: those of as many drawn that lemma 2 does not exclude."""
+    """Draws ``count`` tasksets, and returns those that lemma 2 does not exclude."""
     shape = count, parameters.tasks
     work = uunifast(random.random((count, parameters.tasks - 1)), parameters.utilization)
     periods = random.choice(np.array(PERIODS_MS, np.int64) * MS, shape)

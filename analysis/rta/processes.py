@@ -36,7 +36,7 @@ def demands_of_threads(formula: Demands) -> Demands:
 
 
 def view(taskset: Taskset, home: str | None) -> Taskset:
-    """The taskset as the threads of process ``home`` see it, with the lowest priority of theirs; None: as others do."""
+    """The taskset as threads of process ``home`` see it, at their lowest priority; None: as other processes do."""
     levels = {
         task.name: (min if name == home else max)(t.segment_priority for t in tasks)
         for name, tasks in taskset.processes.items() for task in tasks

@@ -113,9 +113,9 @@ def contended(taskset: Taskset) -> bool:
 
 
 def handed(task: Task, system: System) -> list[Demand]:
-    """The wake-ups of threads that are handed the update lock, and are passed by others before they execute.
+    """The wake-ups of threads that get the update lock, and that others overtake before they execute.
 
-    Each decision wakes one such thread at most, and passes one.  Either can be on a CPU that the task waits for.
+    Each decision wakes one such thread at most, and overtakes one.  Either can be on a CPU that the task waits for.
     """
     if not any(system.taskset.platform.woken) or not contended(system.taskset):
         return []

@@ -67,7 +67,7 @@ def assumed_data(those: Collection[Assumed]) -> list[Document]:
 
 
 def assumption_lines(those: Collection[Assumed]) -> Iterator[str]:
-    """The same beside a verdict: how tasks wait, and by their keys the rest."""
+    """The lines about them beside a verdict: first how tasks wait, then the others by key."""
     for one in those:
         if one.key == "waiting":
             yield (

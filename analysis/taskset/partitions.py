@@ -17,7 +17,7 @@ from gpurt.types import Document
 
 
 def check_units(values: Document | None, platform: Platform | None, path: Where, report: Mistakes) -> None:
-    """A part of the GPU has a CU, has only CUs that the GPU has, and no more than its mask has."""
+    """Reports a part of the GPU without a CU, with CUs beyond the GPU's, or with more than its mask has."""
     if values is None:
         return
     units, mask = values.get("compute_units"), int(values.get("cu_mask", "0x1"), 16)

@@ -233,7 +233,7 @@ u64 gpurt_rules_last(void)
  * Calls @fn, in the order in which they were made, for the rules in force after rule @after and up
  * to rule @last.  The walk ends at the first error, and returns it.  First, @changes gets a number
  * that differs after each change: a reader that needs several walks compares it.  The administrator
- * decides how many rules there are to be met.
+ * decides how many rules there are.
  */
 int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn fn, void *about)
 {

@@ -126,7 +126,7 @@ int gpurt_allowance_get(u32 attr, const char *path, struct pid *pid, bool make, 
 	return *why ? -ENOBUFS : -ENOMEM;
 }
 
-/* An allowance that has no budget on any GPU any more is no allowance. */
+/* Ends an allowance that has no budget left on any GPU. */
 void gpurt_allowance_settle(struct gpurt_allowance *allowance)
 {
 	bool used = false;

@@ -82,7 +82,7 @@ struct gpurt_port {
 	 * executes any more.  Called by the GPU's thread, without a lock, one
 	 * at a time for a GPU, beside attach(), detach() and hooks.
 	 * -ETIMEDOUT: it is not known what executes.  Any other error:
-	 * nothing has changed; -EOPNOTSUPP: nor can it, for now.
+	 * nothing has changed; -EOPNOTSUPP: nothing can, for now.
 	 */
 	int (*commit)(void *gpu);
 };

@@ -472,7 +472,7 @@ void port_gpu_removed(void *handle)
 	mutex_unlock(&order_lock);
 }
 
-/* The machine is about to sleep, or has woken.  A GPU that came in between was not told of the first. */
+/* The machine is about to sleep, or has woken.  A GPU that came in between wakes without having slept. */
 void port_gpus_sleep(bool sleeps)
 {
 	struct port_gpu *dev;

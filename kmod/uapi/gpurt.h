@@ -53,8 +53,8 @@
  *	GPURT_BEGIN_POST.  It has no `priority`; `raised` is the thread's own.  The host
  *	believes that as far as the process has the right to it, or the thread has it.  With GPURT_BEGIN_YIELD
  *	(GPURT_ORDER_YIELD) the host takes others off a millisecond later, unless the segment ends before.  After a
- *	segment that lasted longer, it takes them off at once.  A begin by a call may have that flag, too: then the more
- *	urgent process that may begin without asking may stay on.  Any other begin, and a GPURT_IOC_WAIT for the GPU,
+ *	segment that lasted longer, it takes them off at once.  A begin by a call may have that flag, too: then a more
+ *	urgent process with GPURT_ORDER_FREE may stay on.  Any other begin, and a GPURT_IOC_WAIT for the GPU,
  *	has all others taken off first.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait

@@ -113,7 +113,7 @@ class Bus:
         return 0
 
     def release(self, copier: Copier) -> int:
-        """The copy is over, or the request is withdrawn, whose call gets ECANCELED: 0 or -ENOENT."""
+        """Ends the copy, or withdraws the request, whose call then gets ECANCELED: 0 or -ENOENT."""
         if copier.node.state == IDLE:
             return -errno.ENOENT
         now, old = self.clock(), self.raw.holder

@@ -431,7 +431,7 @@ def _mig(root: Path) -> Iterator[Diagnosis]:
 
 
 def _silent(device: str | None) -> str:
-    """That the host does not answer, for which the library would wait for ever; empty if it does, or there is none."""
+    """A complaint if the host does not answer, since the library would wait for ever; else empty."""
     try:
         with connect(device, PATIENCE_S) as control:
             control.status()

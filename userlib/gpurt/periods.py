@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Jobs of a program's own, which readers of events are told of (`gpurt run`, `watch`, `trace`), and their periods.
+"""The jobs that a program reports to readers of events (`gpurt run`, `watch`, `trace`), and their periods.
 
 ::
 

@@ -39,7 +39,7 @@ void preload_unlock(void)
 
 /*
  * Called with the lock held, which it lets go of meanwhile.  Has the driver switch channels of other processes.  Without
- * TSGs of this process there is nothing to call it by.
+ * TSGs of this process no descriptor leads to the driver.
  */
 static int switch_others(const struct board *b, const struct gpurt_channels *channels, bool on)
 {

@@ -49,7 +49,7 @@ int board_turn(struct board *b, bool on);
 bool board_slice(struct board *b);
 /* Called with the lock held.  Whether the host may order slices there. */
 bool board_single(const struct board *b);
-/* Called with the lock held.  Nothing is known to be on or off. */
+/* Called with the lock held.  Forgets which TSGs are on or off. */
 void board_doubt(struct board *b);
 /* Called with the lock held.  The agent of another process takes the TSGs off. */
 void board_taken(struct board *b);

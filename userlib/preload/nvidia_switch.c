@@ -190,8 +190,8 @@ int nvidia_slice(struct tsg *tsg, int fd, unsigned int us)
 }
 
 /*
- * Groups of copy engines are on runlists of their own.  A second handle of a group counts as another one.  A part of a
- * divided GPU has not been seen to keep to slices, nor has a channel without a group one that can be set.
+ * Groups of copy engines are on runlists of their own.  A second handle of a group counts as another one.  Nobody has
+ * seen a part of a divided GPU keep to slices.  A channel without a group has no slice that can be set.
  */
 bool nvidia_single(const struct tsg *tsgs)
 {

@@ -169,7 +169,7 @@ static void resolve(void)
 
 	if (!next_dlsym)
 		find_dlsym();
-	/* An older libc lacks some.  Then the kernel's call stays. */
+	/* An older libc lacks some functions: then the library makes the system call itself. */
 #define FIND(name)								\
 	do {									\
 		found = libc_dlsym(RTLD_NEXT, #name);				\

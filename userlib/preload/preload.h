@@ -186,7 +186,7 @@ void *real_dlsym(void *handle, const char *name);
 bool files_tracked(int fd);
 /* Whether the path, which can be NULL, is a driver's. */
 bool files_driver(const char *path);
-/* A descriptor that belongs to no driver is closed.  The next file with its number must be looked at again. */
+/* A descriptor that belongs to no driver is closed.  The library must look at the next file with its number again. */
 void files_forget(int fd);
 /* Called with the lock held. */
 void files_opened(int fd, const char *path);

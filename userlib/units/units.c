@@ -76,7 +76,7 @@ static void grant(void *host, u32 task, struct gpurt_sbeet_decision d)
 	hide(u, task);
 }
 
-/* When a job is late by the length of its kernel. */
+/* The time at which a job is late by the length of its kernel. */
 static u64 hangs_at(const struct gpurt_units *u, u32 task)
 {
 	return u->task[task].run.due + u->task[task].run.kernel;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objections to what updates and switches cost on a host, and to failures of them that it has counted."""
+"""Objections to the costs of a host's updates and switches, and to failed updates that it has counted."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Host:
     """The known facts of a host.
 
     ``policy`` and ``count``: of the GPUs, if a trace says no more of them; None, 0: it does not say that either.  If
-    there are ``gpus``, ``policy`` is one that they had before.  ``known``: False of a real host that a trace does not
+    there are ``gpus``, ``policy`` is a previous one.  ``known``: False of a real host that a trace does not
     describe.  ``raises``: whether the host raises other processes' threads; None: it was not asked.  ``thread_stays``:
     whether the GPUs' threads stay on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of
     patched drivers.  ``cpus``: the numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who

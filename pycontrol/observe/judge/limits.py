@@ -71,7 +71,7 @@ class Limits:
         return one.cpu_time + one.gpu_time + self.updates(one) + (1 + 3 * one.eta) * self._latency
 
     def _beside(self, cpus: set[int], task: Task) -> list[Task]:
-        """The tasks of these CPUs that use another part of the GPU.  There they update its runlist, not preempted.
+        """The tasks of these CPUs that use another part of the GPU.  Nothing preempts their updates there.
 
         Best effort does so under policies lock-* alone.
         """

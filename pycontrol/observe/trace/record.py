@@ -102,7 +102,7 @@ def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list
 
 
 def _told(control: Control, seconds: float | None, stop: threading.Event) -> Generator[list[EventRecord], None, None]:
-    """The events that the control plane sends, in lists; the first list is empty and means that it has subscribed."""
+    """The control plane's events, in lists; the first list is empty and says that the subscription is there."""
     end = time.monotonic() + seconds if seconds is not None else float("inf")
     stream = control.events(IDLE_CHECK_S)
     yield []
