@@ -125,5 +125,5 @@ def _factor(margin: Margin) -> str:
 
 
 def _down(factor: Fraction, digits: int) -> str:
-    """The factor with so many digits, rounded down: at what is printed the test passes, too."""
+    """The factor with so many digits, rounded down, so that the test passes at the printed one, too."""
     return f"{float(Fraction(int(factor * 10**digits), 10**digits)):.{digits}f}"

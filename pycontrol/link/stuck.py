@@ -80,7 +80,7 @@ class Owner:
 
 
 def stuck_owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
-    """The owner, from one of its clients, with all members of its group; another user's group of that name is another one."""
+    """The owner, from one of its clients, with all members of its group, which belongs to one user."""
     own = group_of(group, pid)
     members = {one.pid: one.comm for one in clients if group and group_of(one.group, one.pid) == own}
     return Owner(client, own, {pid: name} | members)
