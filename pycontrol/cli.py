@@ -175,7 +175,7 @@ def _fail(error: BaseException, context: click.Context | None, given: Sequence[s
 
 @dataclass(frozen=True, slots=True)
 class ShownError:
-    """An error as the user sees it: its lines, its exit code, and the mistakes in a file, if it is about those."""
+    """An error as the user sees it: its lines, its exit code, and the mistakes in a file, if any."""
 
     lines: tuple[str, ...]
     exit_code: int

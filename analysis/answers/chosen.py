@@ -61,6 +61,6 @@ def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, c
 
 
 def about_others(chosen: Sequence[Test], taskset: Taskset) -> list[str]:
-    """A remark for each named test that is about another system than the file's; and the tests' assumptions."""
+    """A remark for each named test for another system than the file's; and the tests' assumptions."""
     remarks = [another(test, how) for test in chosen if (how := unlike_the_file(test, taskset))]
     return remarks + (assumed_of_units(taskset) if any(test.name in UNITS for test in chosen) else [])

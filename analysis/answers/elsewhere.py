@@ -23,7 +23,7 @@ class Elsewhere:
 
 
 def of_test(test: Test, taskset: Taskset) -> Elsewhere | None:
-    """The system that the test is about, if it differs from the file's; else None."""
+    """The test's system if it differs from the file's; else None."""
     how = unlike_the_file(test, taskset)
     return Elsewhere(test.name, how, ", ".join(_cures(test, taskset))) if how else None
 
@@ -42,7 +42,7 @@ def named_elsewhere(results: Sequence[tuple[Test, Result]], taskset: Taskset) ->
 
 
 def another(test: Test, how: str) -> str:
-    """The sentence that says that a test is about another system than the file's."""
+    """The sentence that says that a test is for another system than the file's."""
     return f"{test.name} is about {how}: the file's system is another one"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The facts of a simulated run: how it is asked for, which jobs were dispatched, what was missed, what it cost."""
+"""The facts of a simulated run: its options, dispatched jobs, missed deadlines and cost."""
 
 from __future__ import annotations
 

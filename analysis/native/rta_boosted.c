@@ -150,7 +150,7 @@ static inline int64_t outside(const struct rta_task *h, enum waiting waiting, in
 	return h->cpu_time + h->misc + 2 * update * h->eta;
 }
 
-/* How late an owner can begin the last @amount of what it takes. */
+/* How late an owner can begin the last @amount of its demand. */
 static inline int64_t owner_jitter(const struct rta *s, const struct rta_task *o, int64_t amount)
 {
 	return rta_max(o->end + s->theta - amount, 0);

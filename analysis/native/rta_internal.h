@@ -246,7 +246,7 @@ void rta_owners_free(struct rta_owners *o);
 void rta_forget_windows(struct rta *s);
 /*
  * The time, by place in `users`, that owners of at least GPU priority @level take inside the segments of a job of @p.
- * NULL: a segment is longer than the deadline.  If @keep, what was found before is returned.
+ * NULL: a segment is longer than the deadline.  If @keep, the previous result is returned.
  */
 const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep);
 /* How long a job of @p is inside its segments at most, of its own priority. */

@@ -71,7 +71,7 @@ def remarks(taskset: Taskset) -> list[str]:
 
 
 def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
-    """Why the test says nothing of GPU segments that begin by yield; None if it does, or if none does so.
+    """Why the test has no bound for segments that begin by yield; None if it has, or if no segment does.
 
     ``able``: whether segments may begin by yield in the test's system.
     """

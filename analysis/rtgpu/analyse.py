@@ -99,7 +99,7 @@ class System:
         return respond(self.method, found[index], Around(higher, (*lower, *self._best_effort), sure, self.chunk))
 
     def refusal(self) -> str | None:
-        """Why the method says nothing about this taskset; None if it does."""
+        """Why the method has no verdict on this taskset; None if it has."""
         for task in self.taskset:
             if task.gpu_priority not in (None, task.priority):
                 return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
@@ -112,7 +112,7 @@ class System:
         return self._copies_beside() or self._shares()
 
     def no_search(self) -> str | None:
-        """Why it says nothing where it is to find the units, too; None if it does."""
+        """Why it cannot find the units itself; None if it can."""
         plain = (task.name for task in self.taskset.real_time
                  if any(one.pure.worst and not one.parts for one in task.gpu_segments))  # fmt: skip
         why = "has a GPU time on one number of units: give all tasks partitions, or write it as kernel or kernel_times"

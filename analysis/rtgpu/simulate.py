@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Simulation of the system that the bounds of analysis/rtgpu are about (analysis/native/rtgpu_sim.c)."""
+"""Simulation of the system of analysis/rtgpu (analysis/native/rtgpu_sim.c)."""
 
 from __future__ import annotations
 

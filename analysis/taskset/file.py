@@ -364,7 +364,7 @@ def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     """Groups: the members own the GPU together (docs/readings/groups.md).
 
-    Bounds and simulations are about those of a task and its workers only.
+    Bounds and simulations support groups of a task and its workers only.
     """
     why = "no bound is known for groups, except of a task and its workers; `gpurt run` has their programs join them"
     members = [

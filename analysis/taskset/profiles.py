@@ -240,7 +240,7 @@ class Profiles:
         return found
 
     def unmodelled(self) -> tuple[Problem, ...]:
-        """Several GPUs, and units of one that jobs may not use, which only plans of energy are about."""
+        """Several GPUs, and units that jobs may not use: only plans of energy support them."""
         if len(self.gpus) > 1:
             text = f"gpu: bounds and simulations are about one GPU, and the file has {len(self.gpus)}; keep one [[gpu]]"
             return (self.report.problem(("gpu", 1), f"{text} (gpurt plan energy takes several)"),)

@@ -65,8 +65,8 @@
  * process with an agent has a priority.  So the most urgent process waits for one of them, not for a slice of each,
  * and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once it has
  * been in no segment for GPURT_AGENT_LAZY_NS.  It keeps the turn for so long at least, then passes it only
- * to a process in a segment, which is ordered on when all others that take turns have answered that they are off, or are
- * late or doubted.  Its time begins then, so nobody else gets the turn before one that does not answer is late.  No
+ * to a process in a segment, which is ordered on when all others that take turns have answered that they are off, or
+ * are late or doubted.  Its time begins then, so nobody else gets the turn before one that does not answer is late.  No
  * update, begin or launch waits for a turn: it is the GPU that executes the work later.  While a process owns the GPU
  * nobody gets a turn, also where it has begun beside others.  The most urgent process has the flag only while at most
  * one that takes turns may be on, except late and doubted ones.  A process takes no turns if its library does not

@@ -108,8 +108,8 @@ void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 }
 
 /*
- * A decision has been carried out, and its update is over.  The client @c is the one whose thread
- * took it, or gave it up before.  NULL: no client's thread made the decision.
+ * A decision has been carried out, and its update is over.  A thread of @c made the decision, or
+ * withdrew it.  NULL: no client's thread did.
  */
 void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {

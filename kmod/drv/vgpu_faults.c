@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Faults of a GPU, on demand: module parameters for tests of what gpurt does then. */
+/* Faults of a GPU, on demand: module parameters for tests of gpurt's reactions. */
 #include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/module.h>

@@ -23,7 +23,7 @@ static void ring_keeps_order_and_counts_what_is_lost(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, take(&r));
 }
 
-/* The counters of what was written and read are compared by difference. */
+/* The counters of writes and reads are compared by difference. */
 static void ring_survives_the_wrap_of_its_counters(struct kunit *test)
 {
 	struct gpurt_record r = { .event = GPURT_EVENT_BEGIN };

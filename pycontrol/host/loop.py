@@ -146,7 +146,7 @@ class Host:
             self.turn(wake)
 
     def turn(self, wake: int) -> None:
-        """One packet of the most urgent connection.  If none is urgent, also some of what is owed."""
+        """One packet of the most urgent connection.  If none is urgent, also sends some owed packets."""
         due = self._wake()
         if self._resting:
             self._rest(time.monotonic_ns() < self._resting)
@@ -201,7 +201,7 @@ class Host:
             self._serve_one(connection, select.EPOLLIN, ended=True)
 
     def _deliver(self) -> None:
-        """Sends some of what connections are owed, and answers some of those that wait for the GPU."""
+        """Sends some packets that connections are owed, and answers some calls that wait for the GPU."""
         for gpu in self.gpus:
             gpu.go_on()
         if self.space:

@@ -69,7 +69,7 @@ def check_host(now: Sequence[GpuStatus], here: Here) -> None:
 
 
 def lacks(condition: Condition, here: Here) -> str:
-    """Why a condition cannot be made here, or says nothing; empty if it can be made."""
+    """Why a condition cannot be made here, or would show nothing; empty if neither."""
     if condition is Condition.GPU:
         if not all(gpu.emulated for gpu in here.gpus):
             return "gpurt has no work for this GPU: name a program that keeps it busy with --beside"

@@ -75,7 +75,7 @@ void report_notes(FILE *out, const char *prefix);
 int report_error(const char *what, int code);
 const char *report_failed(void);
 
-/* Selects the task of the thread for the functions below.  Before this they are about the first task. */
+/* Selects the task of the thread for the functions below.  Before this they apply to the first task. */
 void report_use(unsigned int task);
 
 /* Allocates room for all jobs, before the first job runs.  Returns 0 or -ENOMEM. */

@@ -187,7 +187,7 @@ class _Open(NamedTuple):
 class segment:  # noqa: N801  (reads as a statement)
     """A GPU segment around a block or a function, with `async` too.
 
-    Threads and asyncio's tasks may share one segment object, and so do copies of what has one, such as a model.  A
+    Threads and asyncio's tasks may share one segment object, and so do copies of an owner of one, such as a model.  A
     child that fork() makes in the block has no segment open: it may leave the block, and begin segments of its own.
     A signal whose handler raises while the segment waits for the GPU, or for its work, leaves no segment open.
 

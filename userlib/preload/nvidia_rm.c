@@ -162,7 +162,7 @@ static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 
 /*
  * A duplicate is a second handle of the same group (kchangrpapiCopyConstruct() in kernel_channel_group_api.c), with channels
- * of its own.  These are switched as those of another group.  Channels have no duplicates.
+ * of its own.  The library switches these channels as those of another group.  Channels have no duplicates.
  */
 static void duplicated(struct gpu_file *file, const struct rm_dup *d)
 {

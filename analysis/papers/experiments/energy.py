@@ -133,7 +133,7 @@ def _cells(name: str, one: Interval) -> list[tuple[str, float]]:
 
 
 ACTIVE = Readings(active=True)
-#: Readings of what copies draw and of m^opt; policies are compared under the same one.
+#: Readings of the power of copies and of m^opt; policies are compared under the same one.
 READINGS = {"copies": Readings(copies=True), "measured": Readings(measured=True),
             "both": Readings(copies=True, measured=True)}  # fmt: skip
 FIVE = (

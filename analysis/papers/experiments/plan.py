@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The parts of an experiment: tasksets drawn at the points of panels, what is counted of each, and rows of numbers."""
+"""The parts of an experiment: tasksets drawn at the points of panels, the counts of each, and rows of numbers."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Curve:
 
     @property
     def dashed(self) -> bool:
-        """Whether the curve is drawn dashed and kept out of the picture of what is sound: the test is unsound."""
+        """Whether the curve is dashed, and left out of the picture of sound tests: the test is unsound."""
         return not registry.find(self.test).sound
 
     @property

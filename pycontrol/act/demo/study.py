@@ -270,7 +270,7 @@ def text_of(results: Results, files: Sequence[Path]) -> str:
 
 
 def _cells(task: TaskInfo, one: TaskResult, comparable: bool) -> tuple[str, str, str, str]:
-    """What was seen in virtual time, what is proved, and what was seen here."""
+    """Observations in virtual time, bounds, and observations here."""
     limit = None if task.best_effort else task.deadline
     proved = one.why_no_bound if one.bound is None and one.why_no_bound else short_ms(one.bound)
     missed = "-" if one.throughput is None else f"{one.misses}/{one.jobs}"

@@ -311,7 +311,7 @@ def _waits(evidence: Evidence) -> Assumption:
 
 
 def _unstated(evidence: Evidence) -> Iterator[Assumption]:
-    """How tasks wait, where a run has shown otherwise, and the optimistic defaults of what the file does not say."""
+    """That tasks wait as the file says, if a run refutes it, and the defaults of keys that the file leaves out."""
     if otherwise := evidence.against(What.WAITING):
         yield Assumption("Each task waits for its GPU work as the file says.", Support.REFUTED, otherwise)
     modes = [evidence.test.waiting] if evidence.test else [None]
