@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from analysis.masks.effect import Effect, effect, effect_of
-from analysis.masks.hsa_text import UNLIMITED, MaskTextError, RocrLimits, parse_hsa
 from analysis.masks.mapping import (
     BY_ARRAY,
     LATEST,
@@ -78,19 +77,6 @@ def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LA
     if topology.assumed:
         found.append(MaskFinding("W6", (), f"{topology.assumed}; the render node of the machine knows"))
     return sorted(found, key=lambda one: one.rule)
-
-
-def lint_text(text: str, name: str, gpu: int, limits: RocrLimits = UNLIMITED) -> tuple[int | None, list[MaskFinding]]:
-    """The mask that a text of HSA_CU_MASK gives a GPU, None if it has none or a mistake; and rules E6 and W8."""
-    try:
-        mask = parse_hsa(text, limits).get(gpu)
-    except MaskTextError as error:
-        return None, [MaskFinding("E6", (name,), str(error))]
-    if mask is None:
-        return None, [
-            MaskFinding("W8", (name,), f"it does not name GPU {gpu}, of which a process may then use every CU")
-        ]
-    return mask, []
 
 
 def hangs(mask: Masked, topology: Topology, release: Release = LATEST) -> list[MaskFinding]:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import click
 
-from analysis.masks.hsa_text import UNLIMITED, RocrLimits
 from analysis.masks.mapping import LATEST, Release, parse_mask, parse_release
 from analysis.masks.topology import CHIPS, Topology
 from gpurt.errors import UsageError
@@ -27,15 +26,11 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Target:
-    """The GPU that masks are for, its number for ROCm, and the release of Linux that maps bits.
-
-    ``limits``: of the machine's GPUs, as far as they are known.
-    """
+    """The GPU that masks are for, its number for ROCm, and the release of Linux that maps bits."""
 
     topology: Topology
     gpu: int
     release: Release
-    limits: RocrLimits
     notes: tuple[str, ...] = ()
 
     @property
@@ -89,24 +84,23 @@ def target(chip: str | None, gpu: int | None, kernel: str | None) -> Target:
     except ValueError as error:
         raise UsageError(f"--linux: {error}") from None
     if chip in CHIPS:
-        found, number, limits = CHIPS[chip], gpu or 0, UNLIMITED
+        found, number = CHIPS[chip], gpu or 0
     elif chip is None or os.path.isdir(chip):
-        found, number, limits = _machine(Path(chip) if chip else None, gpu)
+        found, number = _machine(Path(chip) if chip else None, gpu)
     else:
         raise UsageError(f"--chip: {chip[:40]!r} is no directory and no chip; there are {', '.join(CHIPS)}")
     notes = (f"{found.assumed}",) if found.assumed else ()
-    return Target(found, number, release, limits, notes)
+    return Target(found, number, release, notes)
 
 
-def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int, RocrLimits]:
+def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int]:
     found = {one.number: one for one in gpus(root)}
     if gpu is None and len(found) > 1:
         raise UsageError(f"there are several GPUs, with numbers {', '.join(map(str, found))}: name one with --gpu")
     number = next(iter(found)) if gpu is None else gpu
     if number not in found:
         raise UsageError(f"--gpu: there is no GPU {number}; there are {', '.join(map(str, found))}")
-    limits = RocrLimits(len(found), max(one.topology.units for one in found.values()))
-    return found[number].topology, found[number].visible, limits
+    return found[number].topology, found[number].visible
 
 
 def named_masks(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str, str]]:

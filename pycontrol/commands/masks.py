@@ -10,7 +10,6 @@ import click
 from analysis.masks import lint as rules
 from analysis.masks import planner
 from analysis.masks.effect import effect
-from analysis.masks.hsa_text import write_masks
 from analysis.masks.lint import Masked
 from analysis.masks.mapping import registers, words
 from analysis.masks.planner import Part, Plan, Want
@@ -92,7 +91,7 @@ def _mask_data(bits: int, where: Target) -> Document:
     """The data that every part tells of a mask: its effect, and its form for ROCm, for KFD and for the hardware."""
     seen = effect(bits, where.topology, where.release)
     return {
-        "mask": f"{bits:#x}", "hsa_cu_mask": write_masks({where.gpu: bits}) if bits else None, "words": words(bits),
+        "mask": f"{bits:#x}", "hsa_cu_mask": f"{where.gpu}:{bits:#x}" if bits else None, "words": words(bits),
         "counts": seen.counts, "effective": seen.effective, "best": seen.best,
         "registers": [[f"{word:#010x}" for word in xcc] for xcc in registers(bits, where.topology, where.release)],
     }  # fmt: skip
@@ -117,20 +116,16 @@ def _planned(found: Plan, where: Target) -> str:
 Examples:
   gpurt plan masks check --chip mi300x all
   gpurt plan masks check --chip radeon-vii a=0xffff b=0xff
-  gpurt plan masks check --chip mi50 --hsa '0:0xff; 1:0-7,32-39'
 
 \b
 Exit codes: 0 no errors (warnings are possible); 1 an error; 2 wrong usage; 3 the topology is wrong; 4 this machine has
 no AMD GPU."""
 )
 @click.argument("masks", nargs=-1, metavar="[NAME=]MASK...")
-@click.option("--hsa", "texts", multiple=True, metavar="TEXT",
-              help="A text of HSA_CU_MASK, of which the GPU's mask is checked.")  # fmt: skip
 @target_options
 @JSON
 def check_command(
-    masks: tuple[str, ...], texts: tuple[str, ...], chip: str | None, gpu: int | None, kernel: str | None,
-    as_json: bool,
+    masks: tuple[str, ...], chip: str | None, gpu: int | None, kernel: str | None, as_json: bool
 ) -> int:  # fmt: skip
     """Show a GPU's shader engines, which of their compute units masks enable, and what is wrong with masks.
 
@@ -139,16 +134,7 @@ def check_command(
     where = target(chip, gpu, kernel)
     given = [Masked(name, mask_of(text, name, where.topology), text)
              for name, text in named_masks(masks, "MASK", "mask")]  # fmt: skip
-    if clash := {one.name for one in given} & {f"hsa{number}" for number in range(1, len(texts) + 1)}:
-        raise UsageError(f"a mask is called {min(clash)}, which is the name of a text of --hsa: choose another")
-    findings = []
-    for number, text in enumerate(texts, 1):
-        if not text:  # ROCr takes an empty HSA_CU_MASK as unset
-            continue
-        bits, wrong = rules.lint_text(text, f"hsa{number}", where.gpu, where.limits)
-        findings += wrong
-        given += [Masked(f"hsa{number}", bits)] if bits is not None else []
-    findings = sorted(findings + rules.lint(given, where.topology, where.release), key=lambda one: one.rule)
+    findings = rules.lint(given, where.topology, where.release)
     clean = not any(one.error for one in findings)
     shown = [{"name": one.name, **_mask_data(one.mask, where)} for one in given]
     listed = [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}

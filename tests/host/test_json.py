@@ -79,7 +79,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "demo": [(["--policy", "segment-suspend", "--duration", "0.3s", "-o", "OUT/demo"], 0)],
     "doctor": [([], 0)],
     "plan masks divide": [([*VII, "a=40", "20"], 0), ([*VII, "31", "29"], 1)],
-    "plan masks check": [([*VII], 0), ([*VII, "all"], 0), ([*VII, "1", "1", "--hsa", "0:0"], 1)],
+    "plan masks check": [([*VII], 0), ([*VII, "all"], 0), ([*VII, "1", "1"], 1)],
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [

@@ -93,29 +93,6 @@ def test_a_mask_without_a_unit_is_seen_everywhere(document: Callable[..., dict[s
     assert (found["findings"][0]["rule"], found["partitions"][0]["effective"]) == ("E1", 0)
 
 
-def test_texts_for_rocm(document: Callable[..., dict[str, Any]]) -> None:
-    found = document(1, "check", *VII, "--hsa", "0:0xff;0:1", "--hsa", "0:0xf00;1:0")
-    assert [one["rule"] for one in found["findings"]] == ["E6"]
-    assert "GPU 0 is named twice" in found["findings"][0]["text"]
-    assert [(one["name"], one["mask"]) for one in found["partitions"]] == [("hsa2", "0xf00")]
-    both = document(1, "check", *VII, "--gpu", "1", "--hsa", "0:0;1:0-7", "0xff")
-    assert [one["rule"] for one in both["findings"]] == ["E4"]
-
-
-def test_an_empty_text_is_none(document: Callable[..., dict[str, Any]]) -> None:
-    """ROCr takes an empty HSA_CU_MASK for unset."""
-    assert document(0, "check", *VII, "--hsa", "")["findings"] == []
-
-
-def test_a_text_that_the_machine_does_not_take(document: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    """ROCm stops at a set of GPUs that are not there, and leaves the others all their CUs."""
-    one = machine(tmp_path)
-    found = document(1, "check", "--chip", one, "--hsa", "1:0xff;0:0xff")
-    assert [(one["rule"], "has 1 GPU" in one["text"]) for one in found["findings"]] == [("E6", True), ("W6", False)]
-    found = document(0, "check", *VII, "a=0xff", "--hsa", "1:0xff")
-    assert [(one["rule"], one["names"]) for one in found["findings"]] == [("W8", ["hsa1"])]
-
-
 def test_the_number_that_rocm_has(gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that may not look at GPU 0: what is GPU 1 elsewhere is ROCm's GPU 0."""
     root, read = machine(tmp_path, 2), Path.read_text
@@ -175,7 +152,6 @@ def test_this_machine(gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 WRONG = [
-    (("check", *VII, "hsa1=0xff", "--hsa", "0:0xff"), "a mask is called hsa1"),
     (("divide",), "Missing argument"), (("divide", *VII, "x"), "expected CUs"), (("divide", *VII, "0"), "expected CUs"),
     (("divide", *VII, "5-4"), "expected CUs"), (("divide", *VII, "a b=5"), "expected NAME=CUS"),
     (("divide", *VII, "=5"), "NAME"),

@@ -13,10 +13,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.masks.hsa_text import MaskTextError, RocrLimits, write_masks
-from analysis.masks.hsa_text import parse_hsa as parse_text
 from analysis.masks.lint import Masked, hangs, lint
-from analysis.masks.mapping import parse_mask, parse_release
+from analysis.masks.mapping import parse_release
 from analysis.masks.topology import CHIPS, Topology
 from analysis.model import Partition, Platform, Taskset
 from analysis.taskset import Launch, TasksetFile
@@ -33,7 +31,7 @@ from pycontrol.machine.mps import mps_pipe, mps_runs
 MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
 #: The GPU of the host that a program uses.
 GPU = "GPURT_GPU"
-#: The mask that HIP and OpenCL give each of their queues: ROCm takes the units of it that HSA_MASK has, too.
+#: A mask that HIP and OpenCL give each of their queues: ROCm takes the units of it that HSA_MASK has, too.
 HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
 STATIC = "CUDA_MPS_SM_PARTITION"
@@ -62,8 +60,7 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
     ``given``: the environment that programs would have.  ``gpus``: how many the host has.
 
     Raises:
-        RefusedError: a mask would hang a queue, is for another chip, or leaves nothing of the program's own mask; MPS
-            is not running.
+        RefusedError: a mask would hang a queue, or is for another chip; MPS is not running.
         DeviceError: there is no GPU of the kind that the file divides.
         UsageError: the environment contradicts the file.
         RuntimeFailure: there is no preload library.
@@ -124,26 +121,18 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
 
 
 def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Masks for the preload library and for ROCm: what the file's and the environment's have in common."""
-    gpus = machine.gpus()
-    gpu, number = _selected(gpus, given)
+    """Masks for the preload library and for ROCm."""
+    if there := [name for name in (MASK, HSA_MASK, HIP_MASK) if given.get(name)]:
+        raise UsageError(f"{there[0]} is set: unset it, the file says which CUs programs use")
+    gpu, number = _selected(machine.gpus(), given)
     _check_chip(platform, gpu)
-    limits = RocrLimits(len(gpus), max(one.topology.units for one in gpus))
-    mask, others = part.cu_mask or 0, _own_masks(given, limits)
-    for variable in (MASK, HIP_MASK):
-        if variable in given:
-            mask &= _read(variable, given[variable])
-    mask &= others.get(number, mask)
-    release = parse_release(os.uname().release)
+    mask, release = part.cu_mask or 0, parse_release(os.uname().release)
     found = Masked(part.name or "its mask", mask)
     name = f"partition {part.name}" if part.name else "a task's own partition"
     for finding in hangs(found, gpu, release):
-        changed = "" if mask == part.cu_mask else f", of which the environment leaves {mask:#x}"
-        raise RefusedError(f"{name}: cu_mask {part.cu_mask:#x}{changed}: {finding.rule}: {finding.text}")
+        raise RefusedError(f"{name}: cu_mask {mask:#x}: {finding.rule}: {finding.text}")
     notes = [f"{name}: {one.rule}: {one.text}" for one in lint([found], gpu, release) if one.error]
-    if mask != part.cu_mask and mask.bit_count() < (part.size or 0):
-        notes.append(f"{name}: the environment leaves {mask.bit_count()} of {part.size} CUs, and bounds are for all")
-    return {MASK: f"{mask:#x}", HSA_MASK: write_masks({**others, number: mask})}, notes
+    return {MASK: f"{mask:#x}", HSA_MASK: f"{number}:{mask:#x}"}, notes
 
 
 def _selected(gpus: Sequence[machine.KfdGpu], given: Mapping[str, str]) -> tuple[Topology, int]:
@@ -175,21 +164,6 @@ def _shape(chip: Topology) -> tuple[int, ...]:
 
 def _line(chip: Topology) -> str:
     return f"which has {chip.units} CUs on {len(chip.engines)} shader engines (gfx_target_version {chip.gfx})"
-
-
-def _own_masks(given: Mapping[str, str], limits: RocrLimits) -> dict[int, int]:
-    """The masks that the environment has for ROCm already.  Raises UsageError: ROCm would ignore one with a mistake."""
-    try:
-        return parse_text(given[HSA_MASK], limits) if given.get(HSA_MASK) else {}
-    except MaskTextError as error:
-        raise UsageError(f"{HSA_MASK} in the environment: {error}; correct or unset it") from None
-
-
-def _read(name: str, text: str) -> int:
-    try:
-        return parse_mask(text)
-    except ValueError as error:
-        raise UsageError(f"{name} in the environment: {error}; correct or unset it") from None
 
 
 def _mps_runs(key: str, given: Mapping[str, str], start: str) -> None:
