@@ -67,15 +67,11 @@ With --metrics: 0 ended so; 6 the address is taken, or prometheus-client is miss
     metavar="ADDRESS:PORT",
     help="With --metrics: where.  Addresses that are not loopback are open to everyone who reaches them.",
 )
-@click.option("--names", type=click.Choice(["none", "own", "all"]), default="none", show_default=True,
-              help="With --metrics: whose processes' names everyone who reads them may know.")  # fmt: skip
-@click.option("--clients", "most", type=click.IntRange(1, 10_000), default=50, show_default=True,
-              help="With --metrics: the most names of clients; the others are one, \"other\".")  # fmt: skip
 @JSON
 @click.pass_obj
 def watch_command(
     device: str | None, file: Path | None, name: str | None, until: int | str | None, metrics: bool, listen: str,
-    names: str, most: int, as_json: bool,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Watch a running system against its analysis, and tell within a period what does not hold.
 
@@ -89,7 +85,7 @@ def watch_command(
             from pycontrol.observe.watch import serving
         except ImportError:
             raise RuntimeFailure(f"prometheus-client is missing: {INSTALL_CURE}") from None
-        serving.serve(device, listen, analysable(file, workers=True) if file else None, name, names, most)
+        serving.serve(device, listen, analysable(file, workers=True) if file else None, name)
         return 0
     assert file
     return _watch(device, file, name, until, as_json)
@@ -102,8 +98,8 @@ def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and metrics and option.name in ("until", "as_json"):
             raise UsageError(f"{option.opts[0]} does not go with --metrics")
-        if given and not metrics and option.name in ("listen", "names", "most"):
-            raise UsageError(f"{option.opts[0]} goes with --metrics")
+        if given and not metrics and option.name == "listen":
+            raise UsageError("--listen goes with --metrics")
     if not file and not metrics:
         raise UsageError("name a taskset file, or give --metrics")
     if name and not file:

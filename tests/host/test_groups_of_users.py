@@ -21,7 +21,6 @@ from pycontrol.link import stuck
 from pycontrol.link.control import ClientInfo, connect
 from pycontrol.link.events import Listener
 from pycontrol.observe.clients import budgets, clients_table, listed
-from pycontrol.observe.watch.metrics import HostCollector, Naming
 
 NOBODY = 65534
 MEMBER = """
@@ -87,12 +86,6 @@ def test_the_owner_is_one_users_group(clients: dict[int, ClientInfo]) -> None:
     assert {*owner.names} == {mine.pid, also.pid}
     owner = stuck.stuck_owner(clients.values(), other.client, other.pid, other.comm, "llm")
     assert {*owner.names} == {other.pid}
-
-
-def test_metrics_count_the_members_of_each(host: Path, clients: dict[int, ClientInfo]) -> None:
-    collector = HostCollector(lambda: connect(str(host)), Naming.ALL, 9)
-    (family,) = [one for one in collector.collect() if one.name == "gpurt_group_members"]
-    assert {one.labels["user"]: one.value for one in family.samples} == {"0": 2, str(NOBODY): 1}
 
 
 def test_set_group_shows_those_that_joined(host: Path, clients: dict[int, ClientInfo]) -> None:

@@ -27,7 +27,7 @@ from pycontrol.machine import procs
 from pycontrol.observe.watch.listening import address_of
 
 pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests")
-from pycontrol.observe.watch.metrics import HostCollector, Naming
+from pycontrol.observe.watch.metrics import HostCollector
 
 
 @pytest.fixture
@@ -59,12 +59,8 @@ def test_a_scrape_says_what_the_host_says(host: Path, serve: Callable[..., Serve
                 pass
         found = served.samples()
         assert found["gpurt_host_up", frozenset()] == 1
-        assert served.value("gpurt_client_segments_total", gpu="0", client="other") == 3  # no name without permission
         assert served.value("gpurt_clients", gpu="0", state="idle") == 1
         assert procs.name(os.getpid()) not in served.text()
-    with Client(str(host)) as client, segment(5, client=client):
-        pass
-    assert served.value("gpurt_client_segments_total", gpu="0", client="other") in (3, 4)  # never less
     with connect(str(host)) as plane:
         times = {one.cause.word: one for one in plane.latency()}
     found = served.samples()
@@ -78,17 +74,6 @@ def test_a_scrape_says_what_the_host_says(host: Path, serve: Callable[..., Serve
         assert counts == sorted(counts)
         assert counts[-1] == one.count
         assert all(count == (one.count if edge > one.maximum / 1e9 * 1.5 else count) for edge, count in mine)
-
-
-def test_names_only_as_far_as_permitted_and_as_many(host: Path, serve: Callable[..., Served]) -> None:
-    name = procs.name(os.getpid())
-    with Client(str(host)) as client, segment(5, client=client):
-        assert serve("--names", "own").value("gpurt_client_segments_total", gpu="0", client=name) == 1
-        with subprocess.Popen(["sleep", "600"]) as sleeper, Client(str(host)) as second, segment(6, client=second):
-            few = serve("--names", "all", "--clients", "1").samples()
-            sleeper.kill()
-    labels = {dict(key)["client"] for which, key in few if which == "gpurt_client_segments_total"}
-    assert labels == {name}
 
 
 class Hosts:
@@ -114,49 +99,6 @@ class Hosts:
 
     buses = latency
 
-    def segments(self, collector: HostCollector, what: str = "segments") -> dict[str, float]:
-        """The values of one metric in a scrape, by client."""
-        (family,) = [one for one in collector.collect() if one.name == f"gpurt_client_{what}"]
-        return {one.labels["client"]: one.value for one in family.samples}
-
-
-@pytest.fixture
-def mine(host: Path) -> ClientInfo:
-    """A client of this process, after one segment."""
-    with Client(str(host)) as client, segment(5, client=client), connect(str(host)) as plane:
-        (found,) = plane.clients()
-    return found
-
-
-def test_a_host_that_was_restarted_numbers_its_clients_anew(mine: ClientInfo) -> None:
-    """The new client's segments must not be counted for the task that had the client's number."""
-    hosts = Hosts(mine)
-    names = {mine.pid: "camera", mine.pid + 1: "rogue"}
-    collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9, lambda one: names[one.pid])
-    hosts.segments(collector)
-    hosts.found = [replace(mine, pid=mine.pid + 1, segments=7)]
-    assert hosts.segments(collector) == {"camera": 1, "rogue": 7}
-
-
-def test_a_client_of_a_restarted_host_has_done_less(mine: ClientInfo) -> None:
-    """A process that comes back gets its old number: counters of its name, and of others under it, never go back."""
-    hosts = Hosts(replace(mine, segments=7), replace(mine, client=mine.client + 1, segments=100))
-    collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9)
-    assert hosts.segments(collector) == {"other": 107}
-    hosts.found = [replace(mine, segments=2)]
-    assert hosts.segments(collector) == {"other": 109}
-    hosts.found = [replace(mine, segments=3)]
-    assert hosts.segments(collector) == {"other": 110}
-
-
-def test_time_that_a_host_takes_back_is_no_other_client(mine: ClientInfo) -> None:
-    """It adds the time since its last decision, which does not count if the GPU was suspended then."""
-    hosts = Hosts(replace(mine, held_ns=5 * 10**9))
-    collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9)
-    for held, seconds in ((5, 5), (2, 5), (4, 5), (6, 6)):
-        hosts.found = [replace(mine, held_ns=held * 10**9)]
-        assert hosts.segments(collector, "owned_seconds") == {"other": seconds}
-
 
 def test_jobs_that_own_units_are_counted_once_however_many_gpus_there_are(host: Path) -> None:
     with connect(str(host)) as plane:
@@ -164,24 +106,11 @@ def test_jobs_that_own_units_are_counted_once_however_many_gpus_there_are(host: 
     hosts = Hosts()
     gpu = replace(gpu, unit_policy="sbeet", jobs_done=7, jobs_late=2, jobs_skipped=3, jobs_lost=1, jobs_overdue=1)
     hosts.gpus = [gpu, replace(gpu, gpu=1, jobs_overdue=0)]
-    collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9)
+    collector = HostCollector(lambda: cast("Control", hosts))
     found = {one.name: one.samples for one in collector.collect()}
     jobs = {one.labels["outcome"]: one.value for one in found["gpurt_unit_jobs"]}
     assert jobs == {"in-time": 5, "late": 2, "skipped": 3, "lost": 1}
     assert {one.labels["gpu"]: one.value for one in found["gpurt_overdue_unit_jobs"]} == {"0": 1, "1": 0}
-
-
-def test_a_thousand_clients_are_few_labels_and_hide_no_task(mine: ClientInfo) -> None:
-    """Names of processes are used up; the task that comes last has its own all the same."""
-    hosts = Hosts()
-    tasks = {7: "camera"}
-    collector = HostCollector(lambda: cast("Control", hosts), Naming.ALL, 10, lambda one: tasks.get(one.pid))
-    for number in range(1000):
-        hosts.found = [replace(mine, client=number + 1, pid=1000 + number, comm=f"p{number}", segments=3)]
-        found = hosts.segments(collector)
-    hosts.found = [replace(mine, client=2000, pid=7, comm="python", segments=5)]
-    found = hosts.segments(collector)
-    assert found == {**{f"p{number}": 3 for number in range(10)}, "other": 990 * 3, "camera": 5}
 
 
 def test_jobs_are_counted_by_task_and_the_dashboard_names_what_there_is(
@@ -197,15 +126,8 @@ def test_jobs_are_counted_by_task_and_the_dashboard_names_what_there_is(
             pass
         deadline = {"kind": "deadline", "sort": "promise", "task": "lidar"}
         eventually(lambda: served.value("gpurt_findings_total", **deadline) == 1)
-        mine = {"gpu": "0", "client": "camera"}
-        eventually(lambda: served.value("gpurt_client_segments_total", **mine) is not None)
-        before = served.value("gpurt_client_segments_total", **mine)
-        assert before in (0, 1)  # it may have had its name only after its first segment
-        with segment(7, client=client):
-            pass
         found = served.samples()
     camera, lidar = (frozenset({("task", name)}) for name in ("camera", "lidar"))
-    assert found["gpurt_client_segments_total", frozenset({("gpu", "0"), ("client", "camera")})] == before + 1
     assert found["gpurt_response_seconds_count", camera] == found["gpurt_response_seconds_count", lidar] == 1
     assert (found["gpurt_deadline_misses_total", camera], found["gpurt_deadline_misses_total", lidar]) == (0, 1)
     assert found["gpurt_deadline_seconds", camera] == 1000
@@ -235,7 +157,6 @@ def test_a_host_that_goes_is_said_until_it_comes_back(tmp_path: Path, file: str)
             with job("camera", 1, client=client), segment(7, client=client):
                 pass
             eventually(lambda: served.value("gpurt_jobs_total", task="camera") == 1)
-            eventually(lambda: served.value("gpurt_client_segments_total", gpu="0", client="camera") is not None)
         said = served.end().splitlines()
     assert said[0].startswith("gpurt: the watch has ended: ")
     assert said[-1] == "gpurt: the watch goes on"

@@ -15,7 +15,7 @@ from gpurt.enums import State
 from pycontrol.link import stuck
 from pycontrol.link.control import connect
 from pycontrol.observe.fit import fit
-from pycontrol.observe.watch.metrics import HostCollector, Naming
+from pycontrol.observe.watch.metrics import HostCollector
 
 
 def test_status_metrics_and_the_report_tell_of_owners_that_slept(
@@ -32,7 +32,7 @@ def test_status_metrics_and_the_report_tell_of_owners_that_slept(
     assert "sleeps inside its segment" in gpurt("status")[1]
     code, out, _ = gpurt("report", file, "-o", tmp_path / "page.html", "--json")
     assert (code, "slept while others waited" in json.loads(out)["why"]) == (1, True)
-    families = {one.name: one.samples for one in HostCollector(lambda: Fake(host), Naming.ALL, 9).collect()}
+    families = {one.name: one.samples for one in HostCollector(lambda: Fake(host)).collect()}
     assert [one.value for one in families["gpurt_stuck_owners"]] == [3]
     assert [one.value for one in families["gpurt_stuck_seconds"]] == [2]
 

@@ -8,7 +8,6 @@ import socketserver
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -16,8 +15,6 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 #: The time after which a scraper that neither sends nor reads is disconnected, seconds.
 SCRAPE_PATIENCE_S = 10.0
-#: The oldest of more connections than this is closed: it is a stuck one, for a scrape takes milliseconds.
-MAX_CONNECTIONS = 32
 
 
 def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
@@ -50,9 +47,6 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
 
     def __init__(self, address: str, port: int, registry: CollectorRegistry) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._open: dict[socket.socket, None] = {}
-        self._busy = 0
-        self._lock = threading.Lock()
         super().__init__((address, port), _Handler)
         self.set_app(application(registry))
         self._thread = threading.Thread(target=self.serve_forever, name="gpurt-metrics", daemon=True)
@@ -63,30 +57,6 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Begins to serve a connection; the oldest of too many ends, even if it drips one byte a second."""
-        with self._lock:
-            crowded = self._busy >= 2 * MAX_CONNECTIONS  # threads that wait for the host
-            if not crowded:
-                self._busy += 1
-                if len(self._open) >= MAX_CONNECTIONS:
-                    oldest = next(iter(self._open))
-                    del self._open[oldest]
-                    with suppress(OSError):  # it has gone
-                        oldest.shutdown(socket.SHUT_RDWR)
-                self._open[request] = None
-        if crowded:
-            super().shutdown_request(request)
-        else:
-            super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        """Ends a connection that is being served."""
-        with self._lock:
-            self._busy -= 1
-            self._open.pop(request, None)
-        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Scrapers that go away, or are given up, are no error of ours."""

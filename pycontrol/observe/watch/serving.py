@@ -20,7 +20,7 @@ from analysis.traces.trace import Event, Kind
 from gpurt.errors import GpurtError, RuntimeFailure
 from gpurt.text import visible
 from pycontrol.ending import SignalEvent
-from pycontrol.link.control import ClientInfo, Control, connect
+from pycontrol.link.control import Control, connect
 from pycontrol.machine.programs import command_of
 from pycontrol.observe.fit import fit
 from pycontrol.observe.judge.finding import Finding
@@ -28,7 +28,7 @@ from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.distributions import ResponseCollector
 from pycontrol.observe.watch.exposition import Server
 from pycontrol.observe.watch.listening import INSTALL_CURE, OLDEST, address_of, listen_text
-from pycontrol.observe.watch.metrics import ANSWER_LIMIT_S, HostCollector, JudgeCollector, Naming
+from pycontrol.observe.watch.metrics import ANSWER_LIMIT_S, HostCollector, JudgeCollector
 from pycontrol.observe.watch.mismatch import bounds_by_task, lasting, mismatch
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 from pycontrol.output import render
@@ -37,11 +37,10 @@ from pycontrol.output import render
 RETRY_PERIOD_S = 1.0
 
 
-def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str | None, names: str, most: int) -> None:
+def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str | None) -> None:
     """Serves metrics until SIGINT or SIGTERM.
 
-    ``loaded``: the file by which jobs are judged, with the bounds of test ``name``.  ``names``: whose processes' names
-    everyone may know.  ``most``: the most names of clients.
+    ``loaded``: the file by which jobs are judged, with the bounds of test ``name``.
 
     Raises UsageError for a wrong address, DeviceError without a host, and RuntimeFailure where the address is taken, or
     prometheus-client is too old.
@@ -53,8 +52,9 @@ def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     connect(device).close()  # raises DeviceError before anything is served
-    task_of = _watched(device, loaded, name, registry, stop) if loaded else lambda _client: None
-    registry.register(HostCollector(lambda: connect(device, ANSWER_LIMIT_S), Naming(names), most, task_of))
+    if loaded:
+        _watch(device, loaded, name, registry, stop)
+    registry.register(HostCollector(lambda: connect(device, ANSWER_LIMIT_S)))
     try:
         server = Server(address, port, registry)
     except OSError as error:
@@ -71,8 +71,8 @@ def _is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address).is_loopback
 
 
-def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry: Any, stop: threading.Event) -> Any:
-    """Starts to watch, and returns what tells the task of a client."""
+def _watch(device: str | None, loaded: TasksetFile, name: str | None, registry: Any, stop: threading.Event) -> None:
+    """Starts to watch."""
     chosen = covering_test(loaded.taskset, name)
     with connect(device) as asks:
         host = fit.ask(asks, loaded)
@@ -90,7 +90,6 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
                       lambda text: render.say(f"gpurt: {text}", err=True))  # fmt: skip
     registry.register(responses)
     registry.register(JudgeCollector(judge, lambda: watches.running))
-    return watches.task_of
 
 
 class Watches:
@@ -116,10 +115,6 @@ class Watches:
         self._watcher, self._batches = self._begin()
         self._thread = threading.Thread(target=self._follow, name="gpurt-watch", daemon=True)
         self._thread.start()
-
-    def task_of(self, client: ClientInfo) -> str | None:
-        """The task that a client is."""
-        return self._watcher.task_of(client)
 
     def _begin(self) -> tuple[Watcher, Iterator[list[Finding]]]:
         asks = self._connect()
