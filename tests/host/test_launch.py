@@ -30,7 +30,7 @@ from pycontrol.machine import placement
 from pycontrol.observe.judge.check import compare_tasks, judged, why_no
 from pycontrol.observe.judge.finding import What
 from pycontrol.observe.judge.subject import beyond_the_bounds
-from pycontrol.observe.trace.task_report import GpuTimes, TaskReport
+from pycontrol.observe.trace.task_report import TaskReport
 
 ROOT = Path(__file__).resolve().parents[2]
 PLATFORM = '[platform]\ncpus = 64\nalpha = "100us"\ntheta = "50us"\n'
@@ -77,8 +77,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield str(emulator.socket)
 
 
-def gpu_times(report: TaskReport) -> list[GpuTimes]:
-    return [times for job in report.jobs for times in job.segments]
+def gpu_times(report: TaskReport) -> list[tuple[int, int]]:
+    return [times for job in report.jobs for times in job.work]
 
 
 @pytest.mark.parametrize("waiting", list(Waiting))
@@ -94,9 +94,8 @@ def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str,
         # Own execution is a lower bound of any response time; what a job's last calls took is off the next one's.
         assert all(job.response >= task.cpu_time // 4 + task.gpu_time for job in report.jobs)
         assert sum(job.response for job in report.jobs) >= len(report.jobs) * (task.cpu_time + task.gpu_time)
-    for times in gpu_times(run.reports["urgent"]):
-        assert times.begin <= times.begun <= times.submit <= times.completed <= times.seen <= times.end
-        assert times.completed - times.submit >= 4_000_000
+    for submitted, completed in gpu_times(run.reports["urgent"]):
+        assert completed - submitted >= 4_000_000
     releases = {report.jobs[0].release for report in run.reports.values() if report.jobs}
     assert len(releases) <= 1  # the common start; where the machine stands still for all of it, no job is done
 
@@ -138,21 +137,6 @@ def test_misses_are_counted(write: Write, host: str) -> None:
     (line,) = compare_tasks(run.trace, file)
     assert line.misses == len(run.reports["urgent"].jobs) + run.reports["urgent"].unfinished > 0
     assert line.failed
-
-
-def test_execution_times_are_drawn(write: Write, host: str) -> None:
-    spread = PLAIN.replace('{ cpu = "1ms" }', '{ cpu = { worst = "80ms", best = "1ms" } }').replace('"20ms"', '"90ms"')
-    file, longest = write(spread), []
-
-    def responses(percent: int) -> list[int]:
-        run = launch.launch(file, crew.CrewOptions(0.5, host, scale=(percent, percent)))
-        return [job.response for job in run.reports["plain"].jobs]
-
-    # a busy machine completes no job in so short a time, or is slow
-    eventually(lambda: any(response < 80_000_000 for response in responses(0)))
-    eventually(lambda: longest.extend(responses(100)) or longest)
-    assert longest[0] >= 80_000_000
-    assert min(longest) >= 70_000_000  # a job executes for less by what the last one's calls took
 
 
 def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host: str, tmp_path: Path) -> None:

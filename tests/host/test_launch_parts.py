@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -90,21 +91,18 @@ class TestProgram:
     @pytest.mark.parametrize(
         ("arguments", "complaint"),
         [
-            (["--period", "0.5", "--segments", "cpu:1ms"], "expected a time"),
-            (["--period=10ms"], "--segments and --period must be given"),
-            (["--period=10ms", "--segments=cpu:1ms,"], "nothing follows the last comma"),
-            (["--period=10ms", "--segments=dsp:1ms"], "expected cpu: or gpu:"),
-            (["--period=10ms", "--segments=gpu:1ms"], "G^m+G^e"),
-            (["--period=10ms", "--segments=cpu:2ms..1ms"], "the best time comes first"),
-            (["--period=10ms", "--segments=cpu:9999999999s"], "at most one hour"),
-            (["--period=10ms", "--segments=cpu:1ms"], "--jobs or --until"),
-            (["--period=10ms", "--segments=" + ",".join(["cpu:1us"] * 65)], "more than 64 segments"),
+            (["--period", "10ms", "--segments", "cpu:1"], "expected a number"),
+            (["--period=10"], "--segments and --period must be given"),
+            (["--period=10", "--segments=cpu:1,"], "expected cpu:NS or gpu:NS+NS"),
+            (["--period=10", "--segments=cpu:1ms"], "expected a comma at \"ms\""),
+            (["--period=10", "--segments=dsp:1"], "expected cpu:NS or gpu:NS+NS"),
+            (["--period=10", "--segments=gpu:1"], "expected cpu:NS or gpu:NS+NS"),
+            (["--period=10", "--segments=cpu:1"], "--jobs or --wait"),
+            (["--period=10", "--segments=" + ",".join(["cpu:1"] * 65)], "more than 64 segments"),
             (["--priority=99"], "from 0 to 98"),
             (["--cpu=-1"], "expected a number"),
-            (["--scale=90..10"], "expected percentages"),
-            (["--order=lifo"], "expected fifo, priority, ros2 or ros2-live-timers"),
-            (["--period=10ms", "--segments=cpu:1ms", "--jobs=1", "--also"], "--segments and --period must be given"),
-            (["--waiting=never"], "expected busy or suspend"),
+            (["--order=4"], "from 0 to 3"),
+            (["--period=10", "--segments=cpu:1", "--jobs=1", "--also"], "--segments and --period must be given"),
             (["--exec"], "a command must follow"),
             (["--unknown"], "see gpurt_task --help"),
             (["surplus"], "unexpected argument"),
@@ -123,8 +121,8 @@ class TestProgram:
     def test_reports_its_jobs(self, program: Path, tmp_path: Path) -> None:
         path, cpu = tmp_path / "report", min(os.sched_getaffinity(0))
         done = run(
-            program, "--name=x", "--period=4ms", "--segments=cpu:0.2ms..0.4ms,cpu:0.5ms", "--jobs=5",
-            "--scale=0..100", "--seed=3", f"--cpu={cpu}", f"--report={path}",
+            program, "--name=x", f"--period={4 * MS}", "--segments=cpu:200000,cpu:500000", "--jobs=5", f"--cpu={cpu}",
+            f"--report={path}",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         report = task_report.load_report(path)
@@ -135,18 +133,22 @@ class TestProgram:
         assert {b.release - a.release for a, b in zip(report.jobs, report.jobs[1:], strict=False)} == {4 * MS}
         for job in report.jobs:
             assert job.release <= job.start < job.finish
-            assert job.segments == ()
+            assert job.work == ()
         assert sum(job.executed for job in report.jobs) >= 5 * 0.7 * MS  # each less by what the last one's calls took
 
     def test_reports_when_told_to_end(self, program: Path, tmp_path: Path) -> None:
         path = tmp_path / "report"
         task = subprocess.Popen(
-            [program, "--period=5ms", "--segments=cpu:1ms", "--jobs=100000", f"--report={path}", "--ready-fd=1"],
-            stdout=subprocess.PIPE,
-        )
+            [program, f"--period={5 * MS}", f"--segments=cpu:{MS}", f"--report={path}", "--wait"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
         with task:
             assert task.stdout is not None
+            assert task.stdin is not None
             assert task.stdout.readline() == b"ready\n"
+            now = time.monotonic_ns()
+            task.stdin.write(b"%d %d\n" % (now, now + 500_000 * MS))
+            task.stdin.flush()
             task.terminate()
             assert task.wait(PATIENCE) == 0
         report = task_report.load_report(path)
@@ -155,7 +157,9 @@ class TestProgram:
         assert len(report.jobs) < 100000
 
     def test_without_a_host_it_says_so(self, program: Path, tmp_path: Path) -> None:
-        done = run(program, "--period=5ms", "--segments=gpu:1ms+1ms", "--jobs=1", f"--device={tmp_path / 'none'}")
+        words = [program, "--period=5000000", "--segments=gpu:1000000+1000000", "--jobs=1"]
+        environment = {**os.environ, "GPURT_DEVICE": str(tmp_path / "none")}
+        done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=False)
         assert done.returncode == 4
         assert "gpurt emulate" in done.stderr
 
@@ -215,16 +219,16 @@ class TestProgram:
     def test_arguments_name_every_segment(self) -> None:
         segments = (CpuSegment(Span(2, 1)), GpuSegment(Span.exactly(3), Span(5, 4)))
         task = Task("t", 0, 9, 100, 90, segments)
-        given = task_program.task_arguments(task, waiting=Waiting.BUSY, managed=False, scale=(0, 50), seed=4)
-        assert "--segments=cpu:1ns..2ns,gpu:3ns+4ns..5ns" in given
-        assert {"--waiting=busy", "--no-segments", "--scale=0..50", "--period=100ns", "--deadline=90ns"} <= set(given)
+        given = task_program.task_arguments(task, waiting=Waiting.BUSY, managed=False)
+        assert "--segments=cpu:2,gpu:3+5" in given
+        assert {"--busy", "--no-segments", "--period=100", "--deadline=90"} <= set(given)
 
 
-REPORT = """gpurt-task 2
-task t pid 7 cpu 1 class fifo priority 5
+REPORT = """gpurt-task 3
+task t
 note memory not locked: Cannot allocate memory
-job 0 100 110 200 60 c 110 120 g 120 125 130 180 185 190 c 190 199
-job 1 300 300 390 50 c 300 310 g 310 315 320 370 375 380 c 380 389
+job 0 100 110 200 60 130 180
+job 1 300 300 390 50 320 370
 end 2 1
 """
 
@@ -232,10 +236,10 @@ end 2 1
 class TestReport:
     def test_reads_everything(self) -> None:
         report = task_report.parse_report(REPORT)
-        assert (report.task, report.pid, report.unfinished) == ("t", 7, 1)
+        assert (report.task, report.unfinished) == ("t", 1)
         assert report.notes == ("memory not locked: Cannot allocate memory",)
         assert [job.response for job in report.jobs] == [100, 90]
-        assert report.jobs[0].segments == (task_report.GpuTimes(120, 125, 130, 180, 185, 190),)
+        assert report.jobs[0].work == ((130, 180),)
         assert report.complete
 
     @given(st.integers(0, len(REPORT) - 1))
@@ -250,7 +254,7 @@ class TestReport:
     @given(st.text(alphabet="gpurt-taskjobcend 0123456789\n", max_size=200))
     def test_garbage_is_refused(self, text: str) -> None:
         with pytest.raises(ValueError, match="report of gpurt-task"):
-            task_report.parse_report("gpurt-task 2\n" + text)
+            task_report.parse_report("gpurt-task 3\n" + text)
 
 
 class TestTrace:

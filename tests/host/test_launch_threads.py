@@ -11,6 +11,7 @@ import pytest
 from links import PATIENCE
 
 from analysis import taskset
+from analysis.model.callbacks import Order
 from analysis.traces.trace import Kind
 from pycontrol.act.run import crew, launch, task_program
 from pycontrol.act.run.emulator import Emulator
@@ -29,7 +30,8 @@ def reports(folder: Path, order: str, *tasks: str) -> dict[str, TaskReport]:
         name, *others = options.split()
         words += ["--also"] * (rank > 0)
         words += [f"--name={name}", f"--report={folder / name}", f"--rank={rank}", *others]
-    done = subprocess.run([task_program.find_task_program(), f"--order={order}", *words], timeout=PATIENCE, check=False)
+    number = [*Order].index(Order(order))
+    done = subprocess.run([task_program.find_task_program(), f"--order={number}", *words], timeout=PATIENCE, check=False)
     assert done.returncode == 0
     found = {path.name: task_report.load_report(path) for path in folder.iterdir()}
     return {name: report for name, report in found.items() if report is not None}
@@ -43,7 +45,7 @@ def sequence(found: dict[str, TaskReport]) -> str:
 
 
 #: All jobs are released before the first one is over: what comes then follows from the order alone.
-LATE = "--period=1ns --segments=cpu:2ms --jobs=2"
+LATE = "--period=1 --segments=cpu:2000000 --jobs=2"
 
 
 @pytest.mark.parametrize(
@@ -51,13 +53,13 @@ LATE = "--period=1ns --segments=cpu:2ms --jobs=2"
 )
 def test_pending_jobs_are_served_in_the_order_of_the_thread(order: str, expected: str, tmp_path: Path) -> None:
     """Both tasks of ros2-live-timers are timers; the first has no release left to skip."""
-    timer = " --timer --period=1ms" if order == "ros2-live-timers" else ""
+    timer = " --timer --period=1000000" if order == "ros2-live-timers" else ""
     found = reports(tmp_path, order, f"a {LATE}{timer}", f"b {LATE}")
     assert sequence(found) == expected
 
 
 def test_a_timer_that_is_late_skips_releases(tmp_path: Path) -> None:
-    found = reports(tmp_path, "ros2", "a --period=1ms --segments=cpu:5ms --jobs=3 --timer", f"b {LATE}")
+    found = reports(tmp_path, "ros2", "a --period=1000000 --segments=cpu:5000000 --jobs=3 --timer", f"b {LATE}")
     numbers = [job.number for job in found["a"].jobs]
     assert numbers[0] == 0
     assert numbers[-1] > 2

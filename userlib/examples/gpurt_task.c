@@ -42,8 +42,6 @@ static unsigned int begin_flags;
 static bool fifo;
 static volatile sig_atomic_t stop;
 
-static uint64_t random_state;
-
 /* In waiting mode busy, this thread sleeps until the GPU is done while the task itself spins. */
 static struct {
 	pthread_t thread;
@@ -78,27 +76,6 @@ static int sleep_until(uint64_t when)
 	struct timespec at = { .tv_sec = (time_t)(when / 1000000000), .tv_nsec = (long)(when % 1000000000) };
 
 	return clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-}
-
-/* splitmix64 */
-static uint64_t draw(void)
-{
-	uint64_t z = random_state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
-/* Draws the execution time of a piece for this job. */
-static uint64_t length(const struct task_span *span)
-{
-	uint64_t permille = task->args.scale_low * 10, choices = (task->args.scale_high - task->args.scale_low) * 10 + 1;
-
-	if (choices > 1)
-		permille += draw() % choices;
-	return span->best + (span->worst - span->best) / 1000 * permille +
-	       (span->worst - span->best) % 1000 * permille / 1000;
 }
 
 /*
@@ -176,43 +153,36 @@ static int run_gpu_segment(const struct task_segment *segment, uint64_t *stamp)
 {
 	int result = 0;
 
-	stamp[0] = now_ns();
 	if (!task->args.unmanaged)
 		result = gpurt_segment_begin(host, begin_flags, (unsigned int)task->args.gpu_priority);
 	if (result && stop)
 		return result;
 	if (result)
 		return report_error("cannot begin a GPU segment", result);
-	stamp[1] = now_ns();
-	burn(length(&segment->cpu));
-	result = run_pure(length(&segment->pure), &stamp[2]);
+	burn(segment->cpu);
+	result = run_pure(segment->pure, stamp);
 	if (result)
 		return result;
-	stamp[4] = now_ns();
 	if (!task->args.unmanaged)
 		result = gpurt_segment_end(host, 0);
-	stamp[5] = now_ns();
 	return result ? report_error("cannot end a GPU segment", result) : 0;
 }
 
 static int run_job(uint64_t *stamp)
 {
 	uint64_t *next = stamp + JOB_STAMPS;
-	unsigned int i;
+	const struct task_segment *segment = task->args.segment;
 	int result;
 
-	for (i = 0; i < task->args.segments && !stop; i++) {
-		if (task->args.segment[i].gpu) {
-			result = run_gpu_segment(&task->args.segment[i], next);
-			if (result)
-				return result;
-			next += GPU_STAMPS;
+	for (; segment < task->args.segment + task->args.segments && !stop; segment++) {
+		if (!segment->gpu) {
+			burn(segment->cpu);
 			continue;
 		}
-		next[0] = now_ns();
-		burn(length(&task->args.segment[i].cpu));
-		next[1] = now_ns();
-		next += CPU_STAMPS;
+		result = run_gpu_segment(segment, next);
+		if (result)
+			return result;
+		next += GPU_STAMPS;
 	}
 	stamp[2] = now_ns();
 	return stop ? -EINTR : 0;
@@ -221,7 +191,7 @@ static int run_job(uint64_t *stamp)
 /* The number of a release of its task, from 0 on. */
 static uint64_t job_number(uint64_t release)
 {
-	return (release - task->args.start_at - task->args.offset) / task->args.period;
+	return (release - task->args.start_at) / task->args.period;
 }
 
 /* A job that `stop` cuts short is not said to have ended.  The calls that tell of it take its time, too. */
@@ -352,7 +322,7 @@ static void run_jobs(void)
 	uint64_t at;
 
 	for_each_task(t)
-		t->release = t->args.start_at + t->args.offset;
+		t->release = t->args.start_at;
 	while (!stop && (at = next_release()) != UINT64_MAX) {
 		t = next_task(now_ns());
 		if (!t)
@@ -435,7 +405,7 @@ static int open_host(void)
 {
 	struct gpurt_query query = { .size = sizeof(query) };
 	const char *form = getenv("GPURT_FORM");
-	int result = gpurt_open(&host, task->args.device);
+	int result = gpurt_open(&host, NULL);
 
 	if (!result)
 		result = gpurt_query_host(host, &query);
@@ -467,19 +437,17 @@ static int rendezvous(void)
 {
 	char text[64] = "";
 	unsigned long long start, until;
-	ssize_t got;
 
-	if (task->args.ready_fd >= 0 && write(task->args.ready_fd, "ready\n", 6) != 6)
-		return -errno;
-	if (task->args.start_fd >= 0) {
-		got = read(task->args.start_fd, text, sizeof(text) - 1);
-		if (got <= 0 || sscanf(text, "%llu %llu", &start, &until) != 2)
+	if (task->args.wait) {
+		if (write(STDOUT_FILENO, "ready\n", 6) != 6)
+			return -errno;
+		if (read(STDIN_FILENO, text, sizeof(text) - 1) <= 0 || sscanf(text, "%llu %llu", &start, &until) != 2)
 			return -ECANCELED;
 		task->args.start_at = start;
 		task->args.until = until;
-	}
-	if (!task->args.start_at)
+	} else {
 		task->args.start_at = now_ns() + 10000000;
+	}
 	share_times();
 	return 0;
 }
@@ -493,7 +461,7 @@ static int for_all_reports(bool write)
 	for_each_task(t) {
 		use(t);
 		if (!result)
-			result = write ? report_write(&task->args, fifo, t->done) : report_prepare(&task->args);
+			result = write ? report_write(&task->args, t->done) : report_prepare(&task->args);
 	}
 	use(all);
 	return result;
@@ -546,7 +514,6 @@ int main(int argc, char **argv)
 	follow_parent();
 	if (task->args.command)
 		return execute();
-	random_state = task->args.seed;
 	set_up_process();
 	enter_class();
 	result = uses_gpu() || task->args.tell ? open_host() : 0;

@@ -16,40 +16,29 @@
 /* The pending job that a thread which serves several tasks executes next (docs/readings/threads.md). */
 enum task_order { TASK_FIFO, TASK_PRIORITY, TASK_ROS2, TASK_LIVE_TIMERS };
 
-struct task_span {
-	uint64_t best;
-	uint64_t worst;
-};
-
 struct task_segment {
 	bool gpu;
-	struct task_span cpu;		/* a CPU segment's time, a GPU segment's G^m */
-	struct task_span pure;		/* G^e */
+	uint64_t cpu;			/* a CPU segment's time, a GPU segment's G^m */
+	uint64_t pure;			/* G^e */
 };
 
 struct task_args {
 	const char *name;
-	const char *device;
-	const char *report;		/* path; "-": standard output */
+	const char *report;		/* path */
 	uint64_t period;
 	uint64_t deadline;
-	uint64_t offset;
 	uint64_t start_at;		/* CLOCK_MONOTONIC; 0: 10 ms from now */
 	uint64_t until;			/* no job is released at or after this time */
 	uint64_t jobs;
-	uint64_t seed;
-	unsigned int scale_low;		/* percent of the way from best to worst */
-	unsigned int scale_high;
 	int cpu;			/* -1: any */
 	int priority;			/* 0: best effort */
 	int gpu_priority;		/* 0: the task's own */
-	int ready_fd;			/* -1: none */
-	int start_fd;			/* -1: none; start_at is used */
 	int parent;			/* 0: none */
 	bool busy;
+	bool wait;			/* start_at and until are read from stdin */
 	bool unmanaged;			/* it neither begins nor ends segments */
 	bool tell;			/* it says when its jobs begin and end */
-	enum task_order order;		/* of the thread, if it serves several tasks */
+	int order;			/* of the thread, if it serves several tasks: an enum task_order */
 	int rank;			/* in that order, 0 first */
 	bool timer;			/* late, it skips releases; order `ros2-live-timers` looks at it first */
 	unsigned int segments;
@@ -64,8 +53,8 @@ struct task_args {
  */
 int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv);
 
-/* How many times a report holds for a CPU segment, for a GPU segment, and for a job without its segments. */
-enum { CPU_STAMPS = 2, GPU_STAMPS = 6, JOB_STAMPS = 4 };
+/* How many times a report holds for a GPU segment, and for a job without its segments. */
+enum { GPU_STAMPS = 2, JOB_STAMPS = 4 };
 
 /* Remarks: what the options ask for and the system does not permit.  @code: an errno. */
 void report_note(const char *what, int code);
@@ -84,6 +73,6 @@ uint64_t report_capacity(void);
 uint64_t *report_job(uint64_t job);
 
 /* Writes the report of the @done jobs that finished.  Returns 0 or -errno. */
-int report_write(const struct task_args *args, bool fifo, uint64_t done);
+int report_write(const struct task_args *args, uint64_t done);
 
 #endif /* GPURT_TASK_H */

@@ -2,12 +2,11 @@
 /*
  * gpurt_task's report.  It is kept in memory while jobs run and written at the end, also after SIGTERM and SIGINT.
  *
- *	gpurt-task 2
- *	task NAME pid PID cpu N|any class fifo|other priority P
+ *	gpurt-task 3
+ *	task NAME
  *	note TEXT				what the options ask for and the system does not permit
- *	job K RELEASE START FINISH EXECUTED SEGMENT...	CLOCK_MONOTONIC ns, and of CPU time; a SEGMENT is one of
- *	     c START END
- *	     g BEGIN BEGUN SUBMIT COMPLETED SEEN END
+ *	job K RELEASE START FINISH EXECUTED	CLOCK_MONOTONIC ns, and of CPU time; then of each GPU segment
+ *	     SUBMIT COMPLETED
  *	error TEXT
  *	end DONE UNFINISHED			jobs; a report without this line is cut off
  */
@@ -16,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "gpurt_task.h"
 
@@ -73,7 +71,7 @@ int report_prepare(const struct task_args *args)
 	if (capacity > TASK_MAX_JOBS)
 		capacity = TASK_MAX_JOBS;
 	for (i = 0; i < args->segments; i++)
-		each += args->segment[i].gpu ? GPU_STAMPS : CPU_STAMPS;
+		each += args->segment[i].gpu ? GPU_STAMPS : 0;
 	reports[current].capacity = capacity;
 	reports[current].stamps_per_job = each;
 	reports[current].stamps = calloc(capacity + 1, each * sizeof(uint64_t));
@@ -93,14 +91,14 @@ uint64_t *report_job(uint64_t job)
 /* The number of a job: which release of its task it had, those counted that a late timer skips. */
 static uint64_t number(const struct task_args *args, uint64_t job)
 {
-	return (*report_job(job) - args->start_at - args->offset) / args->period;
+	return (*report_job(job) - args->start_at) / args->period;
 }
 
 /* The number of jobs that were released by now, or by the end of the run, after the last one that has finished. */
 static uint64_t unfinished(const struct task_args *args, uint64_t finished)
 {
 	uint64_t done = finished ? number(args, finished - 1) + 1 : 0;
-	uint64_t first = args->start_at + args->offset, end, released;
+	uint64_t first = args->start_at, end, released;
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -115,33 +113,22 @@ static uint64_t unfinished(const struct task_args *args, uint64_t finished)
 
 static void write_job(FILE *out, const struct task_args *args, uint64_t job)
 {
-	const uint64_t *stamp = report_job(job);
-	unsigned int i, j, count;
+	const uint64_t *stamp = report_job(job), *end = stamp + reports[current].stamps_per_job;
 
 	fprintf(out, "job %llu", (unsigned long long)number(args, job));
-	for (j = 0; j < JOB_STAMPS; j++)
+	while (stamp < end)
 		fprintf(out, " %llu", (unsigned long long)*stamp++);
-	for (i = 0; i < args->segments; i++) {
-		count = args->segment[i].gpu ? GPU_STAMPS : CPU_STAMPS;
-		fputs(args->segment[i].gpu ? " g" : " c", out);
-		for (j = 0; j < count; j++)
-			fprintf(out, " %llu", (unsigned long long)*stamp++);
-	}
 	fputc('\n', out);
 }
 
-int report_write(const struct task_args *args, bool fifo, uint64_t done)
+int report_write(const struct task_args *args, uint64_t done)
 {
-	FILE *out = strcmp(args->report, "-") ? fopen(args->report, "we") : stdout;
-	char cpu[16] = "any";
+	FILE *out = fopen(args->report, "we");
 	uint64_t job;
 
 	if (!out)
 		return -errno;
-	if (args->cpu >= 0)
-		snprintf(cpu, sizeof(cpu), "%d", args->cpu);
-	fprintf(out, "gpurt-task 2\ntask %s pid %d cpu %s class %s priority %d\n", args->name, (int)getpid(), cpu,
-		fifo ? "fifo" : "other", fifo ? args->priority : 0);
+	fprintf(out, "gpurt-task 3\ntask %s\n", args->name);
 	report_notes(out, "note");
 	for (job = 0; job < done; job++)
 		write_job(out, args, job);

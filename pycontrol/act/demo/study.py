@@ -97,9 +97,7 @@ def _analysed(setup: Approach, file: TasksetFile, options: StudyOptions) -> dict
 
 
 def _run(setup: Approach, file: TasksetFile, options: StudyOptions, device: str, progress: crew.Progress) -> launch.Run:
-    how = crew.CrewOptions(
-        options.seconds, device, setup.policy, setup.waiting, managed=setup.managed, seed=options.seed
-    )
+    how = crew.CrewOptions(options.seconds, device, setup.policy, setup.waiting, managed=setup.managed)
     run = launch.launch(file, how, progress)
     if run.interrupted:
         raise KeyboardInterrupt

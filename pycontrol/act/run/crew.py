@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from analysis.model import POLICIES, Task, Waiting
-from analysis.model.callbacks import Callback
 from analysis.taskset import Launch, TasksetFile
 from gpurt.errors import RuntimeFailure, UsageError
 from pycontrol.act.run import task_program
@@ -48,7 +47,6 @@ class CrewOptions:
     ``environments``: by task name, what its program gets besides what this process has.
     ``tell``: whether tasks tell the readers of the host's events (`gpurt watch`) of their jobs: two calls a job.
     ``host``: what was known of it before the run, for the trace.
-    ``scale``: range from which execution times are drawn, in percent between best and worst time.
     ``share``: how much of each worst case stand-ins take, percent.
     """
 
@@ -57,9 +55,7 @@ class CrewOptions:
     policy: str = "segment"
     waiting: Waiting | None = None
     managed: bool = True
-    scale: tuple[int, int] = (100, 100)
     share: int = 100
-    seed: int = 1
     tell: bool = False
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     host: Host | None = None
@@ -95,7 +91,6 @@ class Child:
     process: subprocess.Popen[bytes]
     report: Path | None
     errors: BinaryIO
-    ready: int | None
     ended: int | None = None
     also: Mapping[str, Path] = field(default_factory=dict)
 
@@ -136,10 +131,8 @@ class Crew:
             if child.report is None:
                 child.signal(signal.SIGKILL)  # processes that the user's command left in its process group
             child.errors.close()
-            if child.process.stdin:
-                child.process.stdin.close()
-            if child.ready is not None:
-                os.close(child.ready)
+            for pipe in filter(None, (child.process.stdin, child.process.stdout)):
+                pipe.close()
 
     def start(self) -> None:
         """Starts every task, each in a process group of its own."""
@@ -157,7 +150,7 @@ class Crew:
         launch = self.file.launch.get(task.name, Launch())
         command = [str(self.program), f"--cpu={self.where.cpus[task.cpu]}", f"--parent={os.getpid()}"]
         command.append(f"--priority={task.priority if self.fifo else 0}")
-        report, ready, told, also = None, None, None, dict[str, Path]()
+        report, also = None, dict[str, Path]()
         environment = {**os.environ, **self.options.environments.get(task.name, {})}
         if self.options.device:
             environment["GPURT_DEVICE"] = self.options.device
@@ -171,35 +164,27 @@ class Crew:
                 environment["GPURT_TASK_NAME"] = task.name
         else:
             report = self.directory / f"{task.name}.report"
-            ready, told = os.pipe()
-            command += ["--start-fd=0", f"--ready-fd={told}", f"--report={report}"]
-            command += self._describe(task)
+            command += ["--wait", f"--report={report}", *self._describe(task)]
             for other in self.file.taskset.served_with(task)[1:]:
                 also[other.name] = self.directory / f"{other.name}.report"
                 command += ["--also", f"--report={also[other.name]}", *self._describe(other)]
         errors = tempfile.TemporaryFile(dir=self.directory)  # noqa: SIM115 (closed with the crew)
         try:
+            pipe = subprocess.DEVNULL if launch.command else subprocess.PIPE
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL if launch.command else subprocess.PIPE, stderr=errors,
-                stdout=subprocess.DEVNULL, pass_fds=[told] if told is not None else [], env=environment,
-                start_new_session=True,
-            )  # fmt: skip
+                command, stdin=pipe, stdout=pipe, stderr=errors, env=environment, start_new_session=True
+            )
         except OSError as error:
             raise RuntimeFailure(f"task {task.name}: cannot start {command[0]}: {error.strerror}") from None
-        finally:
-            if told is not None:
-                os.close(told)
-        return Child(task, process, report, errors, ready, also=also)
+        return Child(task, process, report, errors, also=also)
 
     def _describe(self, task: Task) -> list[str]:
         options, together = self.options, task.name in served(self.file)
         arguments = task_program.task_arguments(
-            task, waiting=options.waiting, managed=options.managed, scale=options.scale, seed=options.seed,
-            share=options.share, tell=options.tell or together,  # nothing else says whose segment it is
-        )
-        if together and task.thread is not None:
-            arguments += [f"--order={task.thread.order.value}", f"--rank={task.rank}"]
-            arguments += ["--timer"] if task.callback is Callback.TIMER else []
+            task, waiting=options.waiting, managed=options.managed, share=options.share,
+            tell=options.tell or together,  # nothing else says whose segment it is
+        )  # fmt: skip
+        arguments += task_program.thread_arguments(task)
         if self.fifo and task.gpu_priority is not None:
             arguments.append(f"--gpu-priority={task.gpu_priority}")
         return arguments
@@ -228,12 +213,12 @@ class Crew:
         deadline = time.monotonic() + READY_TIMEOUT
         with selectors.DefaultSelector() as selector:
             for child in self.children:
-                if child.ready is not None:
-                    selector.register(child.ready, selectors.EVENT_READ, child.task.name)
+                if child.process.stdout:
+                    selector.register(child.process.stdout, selectors.EVENT_READ, child.task.name)
             while selector.get_map():
                 for key, _ in selector.select(0.05):
                     os.read(key.fd, 64)
-                    selector.unregister(key.fd)
+                    selector.unregister(key.fileobj)
                     deadline = time.monotonic() + READY_TIMEOUT
                 self.check()
                 if time.monotonic() > deadline:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,31 +10,18 @@ from gpurt.errors import RuntimeFailure
 
 
 @dataclass(frozen=True, slots=True)
-class GpuTimes:
-    """Times of a GPU segment, ns of CLOCK_MONOTONIC as all times of this module, in this order.
-
-    The task calls begin (``begin``), begin returns (``begun``), and the task submits work (``submit``).  The GPU
-    completes the work (``completed``), the task notices (``seen``), and end returns (``end``).
-    """
-
-    begin: int
-    begun: int
-    submit: int
-    completed: int
-    seen: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """One finished job.  ``executed``: of its thread's CPU time, ns.  ``segments``: those of the GPU."""
+    """One finished job; times are ns of CLOCK_MONOTONIC.  ``executed``: of its thread's CPU time.
+
+    ``work``: when the work of each of its GPU segments was submitted, and was completed.
+    """
 
     number: int
     release: int
     start: int
     finish: int
     executed: int
-    segments: tuple[GpuTimes, ...]
+    work: tuple[tuple[int, int], ...]
 
     @property
     def response(self) -> int:
@@ -48,7 +34,6 @@ class TaskReport:
     """A task's whole run.  ``complete`` is false if the task was killed before it could report."""
 
     task: str
-    pid: int
     notes: tuple[str, ...]
     jobs: tuple[FinishedJob, ...]
     unfinished: int
@@ -56,13 +41,9 @@ class TaskReport:
     complete: bool
 
 
-def _job(words: Iterator[str]) -> FinishedJob:
-    number, release, start, finish, executed = (int(next(words)) for _ in range(5))
-    segments: list[GpuTimes] = []
-    for kind in words:
-        times = [int(next(words)) for _ in range({"c": 2, "g": 6}[kind])]
-        segments += [GpuTimes(*times)] if kind == "g" else []
-    return FinishedJob(number, release, start, finish, executed, tuple(segments))
+def _job(text: str) -> FinishedJob:
+    number, release, start, finish, executed, *work = map(int, text.split())
+    return FinishedJob(number, release, start, finish, executed, tuple(zip(work[::2], work[1::2], strict=True)))
 
 
 def parse_report(text: str) -> TaskReport:
@@ -73,22 +54,21 @@ def parse_report(text: str) -> TaskReport:
     """
     header, _, body = text.partition("\n")
     lines = body.splitlines(keepends=True)
-    if header != "gpurt-task 2" or not lines:
+    if header != "gpurt-task 3" or not lines:
         raise ValueError("not a report of gpurt-task")
     try:
-        words = lines[0].split()
-        name, fields = words[1], dict(zip(words[2::2], words[3::2], strict=True))
+        name = lines[0].split()[1]
         whole = [line.rstrip("\n").partition(" ") for line in lines[1:] if line.endswith("\n")]
         ends = [[int(n) for n in rest.split()] for key, _, rest in whole if key == "end"]
         return TaskReport(
-            name, int(fields["pid"]),
+            name,
             notes=tuple(rest for key, _, rest in whole if key == "note"),
-            jobs=tuple(_job(iter(rest.split())) for key, _, rest in whole if key == "job"),
+            jobs=tuple(_job(rest) for key, _, rest in whole if key == "job"),
             unfinished=ends[0][1] if ends else 0,
             error=next((rest for key, _, rest in whole if key == "error"), None),
             complete=bool(ends),
         )  # fmt: skip
-    except (KeyError, IndexError, ValueError, StopIteration, RuntimeError) as error:
+    except (IndexError, ValueError) as error:
         raise ValueError(f"a damaged report of gpurt-task ({error})") from None
 
 

@@ -118,10 +118,7 @@ def gpu_events(reports: Mapping[str, TaskReport], host: Sequence[Event], exclusi
     stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
     for report in reports.values():
         for job in report.jobs:
-            for times in job.segments:
-                if times.completed <= times.submit:
-                    continue
-                whole = (times.submit, times.completed)
+            for whole in job.work:
                 parts = _within(whole, holding.get(report.task, [])) if exclusive else [whole]
                 detail = None if exclusive else "queued or executing"
                 for part in parts:
