@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import grp
-import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -79,20 +77,6 @@ def _allowed(text: str) -> Access:
     except (KeyError, OverflowError):
         raise ValueError(f"there is no group {text!r}") from None
     return Access(group=found.gr_gid)
-
-
-def _descriptor(text: str) -> int:
-    """A file descriptor that this process was given to write to.
-
-    It is checked before the host opens files of its own, which could get the same number.
-    """
-    try:
-        access = fcntl.fcntl(int(text), fcntl.F_GETFL) & os.O_ACCMODE
-    except (OSError, ValueError, OverflowError):
-        raise ValueError(f"descriptor {text} is not open") from None
-    if access == os.O_RDONLY:
-        raise ValueError(f"descriptor {text} is not open for writing")
-    return int(text)
 
 
 def band_of(normal: int, priority: int) -> Band:
@@ -189,8 +173,6 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
-        click.option("--ready-fd", type=Parsed("descriptor", _descriptor), metavar="NUMBER",
-                     help="Descriptor to write a line to once the host serves."),
     )):  # fmt: skip
         command = option(command)
     return command
@@ -228,8 +210,8 @@ Allowed users may do what the module's /dev/gpurt allows its group: use the GPUs
 RLIMIT_RTPRIO, and read the status.  To change settings needs root or your user.
 
 \b
-Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket
-cannot be used.""",
+Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout is not writable; 4 the socket cannot be
+used.""",
 )
 @serving
 @click.option("--taskset", "taskset_path", metavar="FILE", type=GivenPath(path_type=Path),
@@ -247,7 +229,7 @@ cannot be used.""",
 @keyed_option("--user-limit", "limits", f"{LIMITS_HELP}.", **LIMITS)
 def emulate_command(
     path: Path | None, access: Access, gpus: int | None, policy: str | None, energy_path: Path | None,
-    normal: int, priority: int, ready_fd: int | None, taskset_path: Path | None, platform: dict[str, Any],
+    normal: int, priority: int, taskset_path: Path | None, platform: dict[str, Any],
     bounds: dict[str, int], limits: dict[str, int],
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
@@ -281,8 +263,8 @@ def emulate_command(
         return _bounded(made, bounds)
 
     what = f"{len(layout.shapes)} virtual GPU(s), {words},"
-    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd,
-                    render.quiet(), band.able, space, _limits(limits)))  # fmt: skip
+    run_host(Config(path or default_socket(), access, what, make, priority, render.quiet(), band.able,
+                    space, _limits(limits)))  # fmt: skip
     return 0
 
 
@@ -296,8 +278,8 @@ Examples:
   sudo gpurt serve --allow video
 
 \b
-Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket
-cannot be used.""",
+Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout is not writable; 4 the socket cannot be
+used.""",
 )
 @serving
 @click.option("--mechanism", default="none", show_default=True, type=click.Choice(MECHANISMS),
@@ -317,7 +299,7 @@ cannot be used.""",
               "a real-time process is there best-effort ones take turns of 20 ms.")
 def serve_command(
     path: Path | None, access: Access, gpus: int | None, policy: str | None, energy_path: Path | None,
-    normal: int, priority: int, ready_fd: int | None, mechanism: str, bounds: dict[str, int], limits: dict[str, int],
+    normal: int, priority: int, mechanism: str, bounds: dict[str, int], limits: dict[str, int],
     begin: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
@@ -343,6 +325,6 @@ def serve_command(
         render.note(text, as_json=False)
     what = f"agents of programs on GPU {count - 1}," if count == 1 else f"agents of programs on GPUs 0 to {count - 1},"
     what += f" {words},"
-    run_host(Config(path or default_socket(), access, what, make, priority, ready_fd,
-                    render.quiet(), band.able, space, _limits(limits)))  # fmt: skip
+    run_host(Config(path or default_socket(), access, what, make, priority, render.quiet(), band.able,
+                    space, _limits(limits)))  # fmt: skip
     return 0

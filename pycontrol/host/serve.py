@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpurt._gpurt import lib
-from gpurt.errors import FileError
 from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.journal import Journal
@@ -30,14 +29,13 @@ PRIORITY = 98
 
 @dataclass(frozen=True)
 class Config:
-    """How to serve.  ``ready_fd``: a line is written there once clients may connect.  ``space``: who shares units."""
+    """How to serve.  ``space``: who shares units."""
 
     socket: Path
     access: Access
     what: str
     make: Callable[[Tell], Sequence[Gpu]]
     priority: int = PRIORITY
-    ready_fd: int | None = None
     quiet: bool = False
     raises: bool = False  # threads of clients
     space: Space | None = None
@@ -72,15 +70,6 @@ def forgotten(host: Host) -> str:
     return ", ".join(f"{what}: {count}" for count, what in counts if count)
 
 
-def tell_ready(descriptor: int) -> None:
-    """Writes a line to the descriptor and closes it.  Raises FileError."""
-    try:
-        os.write(descriptor, b"ready\n")
-        os.close(descriptor)
-    except OSError as error:
-        raise FileError(f"--ready-fd: descriptor {descriptor} cannot be written: {error.strerror}") from None
-
-
 def tell_systemd() -> None:
     """Says that clients may connect, where a unit of Type=notify started the host (sd_notify(3))."""
     place = os.environ.get("NOTIFY_SOCKET", "")
@@ -90,11 +79,10 @@ def tell_systemd() -> None:
 
 
 def run_host(config: Config) -> None:
-    """Serves until SIGTERM or SIGINT, then removes the socket.
+    """Serves until SIGTERM or SIGINT, then removes the socket.  Says on stdout when clients may connect.
 
     Raises:
         DeviceError: the socket cannot be used.
-        FileError: ``ready_fd`` cannot be written.
     """
     host, keeper = None, Keeper()
     if config.raises:
@@ -109,10 +97,7 @@ def run_host(config: Config) -> None:
         host = Host(endpoint.listener, config.make, keeper, config.space, config.limits, journal)
         for remark in _prepare(config):
             print(f"gpurt: {remark}", file=sys.stderr, flush=True)
-        if not config.quiet:
-            print(f"gpurt: serving {config.what} at {config.socket}", flush=True)
-        if config.ready_fd is not None:
-            tell_ready(config.ready_fd)
+        print(f"gpurt: serving {config.what} at {config.socket}", flush=True)
         tell_systemd()
         host.serve(reader)
         journal.end()

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from links import PATIENCE, eventually
+from links import PATIENCE, await_host, eventually
 
 from analysis.traces.trace import Kind, load_trace
 from pycontrol.machine import procs
 from pycontrol.machine.placement import fifo_permitted
-from pycontrol.readable import readable
 
 #: Starts a host with options and returns its socket.
 StartHost = Callable[..., Path]
@@ -31,18 +30,12 @@ def started(
 
     ``policy``: unless options name one, for tests' clients seldom use SCHED_FIFO; None: what hosts start with.
     """
-    reader, writer = os.pipe()
     first = [f"--policy={policy}"] if policy else []
-    command = [sys.executable, *program, f"--socket={path}", f"--ready-fd={writer}", *first, *options]
-    with path.with_suffix(".log").open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
-    os.close(writer)
-    ready = readable(reader, PATIENCE) and os.read(reader, 16)
-    os.close(reader)
-    if not ready:
-        process.kill()
-        process.wait()
-    assert ready, path.with_suffix(".log").read_text()
+    command = [sys.executable, *program, f"--socket={path}", *first, *options]
+    log = path.with_suffix(".log")
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    await_host(process, log)
     return process
 
 

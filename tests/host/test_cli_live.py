@@ -266,7 +266,7 @@ from pathlib import Path
 from pycontrol.host.endpoint import Access
 from pycontrol.host.serve import Config, run_host
 options = dict(argument[2:].split("=") for argument in sys.argv[1:])
-run_host(Config(Path(options["socket"]), Access(0o660), "no GPU,", lambda tell: [], 98, int(options["ready-fd"])))
+run_host(Config(Path(options["socket"]), Access(0o660), "no GPU,", lambda tell: []))
 """
 NO_GPU = "the host has no GPU; load gpurt-vgpu.ko, or gpurt.ko with agent_gpus=1"
 

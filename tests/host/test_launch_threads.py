@@ -30,8 +30,8 @@ def reports(folder: Path, order: str, *tasks: str) -> dict[str, TaskReport]:
         name, *others = options.split()
         words += ["--also"] * (rank > 0)
         words += [f"--name={name}", f"--report={folder / name}", f"--rank={rank}", *others]
-    number = [*Order].index(Order(order))
-    done = subprocess.run([task_program.find_task_program(), f"--order={number}", *words], timeout=PATIENCE, check=False)
+    command = [task_program.find_task_program(), f"--order={[*Order].index(Order(order))}", *words]
+    done = subprocess.run(command, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     found = {path.name: task_report.load_report(path) for path in folder.iterdir()}
     return {name: report for name, report in found.items() if report is not None}

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from links import MS, PATIENCE, eventually
+from links import MS, PATIENCE, await_host, eventually
 from modules import insert_gpurt, parameter, remove_gpurt
 
 from gpurt._gpurt import lib
 from gpurt.enums import Notice, Policy
 from pycontrol.link.control import connect as control
-from pycontrol.readable import readable
 
 
 @dataclass(frozen=True)
@@ -84,16 +83,11 @@ class Emulators:
     def _run(self, what: str, *options: str) -> Path:
         self.latest = path = self.folder / f"host{len(self.running)}.sock"
         log = path.with_suffix(".log")
-        reader, writer = os.pipe()
-        command = [sys.executable, "-m", "pycontrol", what, f"--socket={path}", f"--ready-fd={writer}",
-                   "--policy=segment", *options]  # fmt: skip
+        command = [sys.executable, "-m", "pycontrol", what, f"--socket={path}", "--policy=segment", *options]
         with log.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
-        os.close(writer)
-        ready = readable(reader, PATIENCE) and os.read(reader, 16)
-        os.close(reader)
+            process = subprocess.Popen(command, stdout=out, stderr=out)
+        await_host(process, log)
         self.running.append((process, log, path))
-        assert ready, log.read_text()
         return path
 
     def stop(self) -> None:

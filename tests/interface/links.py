@@ -15,6 +15,7 @@ import platform
 import signal
 import socket
 import stat
+import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -62,6 +63,17 @@ def eventually(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < end, "it never came to hold"
         time.sleep(0.002)
+
+
+def await_host(host: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits until a host that writes to that file serves; ends it, and fails, if it does not."""
+    try:
+        eventually(lambda: "gpurt: serving" in log.read_text() or host.poll() is not None)
+        assert host.poll() is None, log.read_text()
+    except AssertionError:
+        host.kill()
+        host.wait()
+        raise
 
 
 def ioctl(fd: int, code: int, address: int | None) -> int:

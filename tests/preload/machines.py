@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from effort import everything
-from links import PATIENCE, eventually
+from links import PATIENCE, await_host, eventually
 from native_build import compile_program
 
 from pycontrol.link.control import Control, connect
@@ -173,19 +173,14 @@ class Served:
     def __init__(self, path: Path, *options: str) -> None:
         self.path = path
         self.log = path.with_suffix(".log")
-        reader, writer = os.pipe()
-        command = [sys.executable, *self.command(writer, *options)]
+        command = [sys.executable, *self.command(*options)]
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
-        os.close(writer)
-        ready = readable(reader, PATIENCE) and os.read(reader, 16)
-        os.close(reader)
-        assert ready, self.log.read_text()
+            self.process = subprocess.Popen(command, stdout=out, stderr=out)
+        await_host(self.process, self.log)
 
-    def command(self, ready: int, *options: str) -> list[str | Path]:
+    def command(self, *options: str) -> list[str | Path]:
         """What Python executes."""
-        words: list[str | Path] = ["-m", "pycontrol", "serve", f"--socket={self.path}", f"--ready-fd={ready}"]
-        return [*words, "--policy=segment", *options]
+        return ["-m", "pycontrol", "serve", f"--socket={self.path}", "--policy=segment", *options]
 
     def stop(self) -> None:
         if self.process.poll() == -signal.SIGKILL:
@@ -204,9 +199,9 @@ ADDRESSES = {
 class Patched(Served):
     """A host with a patched driver: patched_host.py.  Options: the fake GPU, and where the host's GPUs are."""
 
-    def command(self, ready: int, *options: str) -> list[str | Path]:
+    def command(self, *options: str) -> list[str | Path]:
         """What Python executes."""
-        return [Path(__file__).with_name("patched_host.py"), self.path, *options, str(ready)]
+        return [Path(__file__).with_name("patched_host.py"), self.path, *options]
 
 
 def stop(program: Program) -> None:

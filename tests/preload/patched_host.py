@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A host whose driver switches the fake GPUs itself (tier T2), in place of a kernel with a patched driver.
 
-    patched_host.py SOCKET FAKE_GPU DEVICE[,DEVICE]... READY_FD
+    patched_host.py SOCKET FAKE_GPU DEVICE[,DEVICE]...
 
 DEVICE: where one of the fake's GPUs is, and @ its number in the fake.
 
@@ -71,13 +71,13 @@ class PatchedGpu(Gpu):
         """It is, or is not, on every runlist from the next update on."""
 
 
-def main(path: str, fake: str, devices: str, ready: str) -> None:
+def main(path: str, fake: str, devices: str) -> None:
     """Serves until a signal comes."""
 
     def make(tell: Tell) -> list[Gpu]:
         return [PatchedGpu(index, one, Path(fake), tell) for index, one in enumerate(devices.split(","))]
 
-    run_host(Config(Path(path), Access(0o666), "patched GPUs", make, ready_fd=int(ready), quiet=True))
+    run_host(Config(Path(path), Access(0o666), "patched GPUs", make, quiet=True))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from library import PATIENCE, Compile, Run
+from processes import started
 
 from gpurt._gpurt import lib
 from pycontrol.machine.placement import fifo_permitted
-from pycontrol.readable import readable
 
 N = lib.GPURT_NORMAL_DEFAULT
 
@@ -37,16 +37,8 @@ def modest() -> Iterator[Host]:
     folder = Path(tempfile.mkdtemp(prefix="gpurt-"))
     folder.chmod(0o755)  # one test is another user, which has no access to pytest's own folders
     socket = folder / "host.sock"
-    reader, writer = os.pipe()
-    command = [
-        sys.executable, "-m", "pycontrol", "emulate", f"--socket={socket}", f"--ready-fd={writer}", "--allow=everybody",
-        "--priority=40", "--policy=boosted", "--quiet",
-    ]  # fmt: skip
-    process = subprocess.Popen(command, pass_fds=[writer])
-    os.close(writer)
-    assert readable(reader, PATIENCE)
-    assert os.read(reader, 16)
-    os.close(reader)
+    options = ["--allow=everybody", "--priority=40", "--policy=boosted"]
+    process = started(socket, *options, policy=None)
     yield Host(process, socket)
     process.kill()
     process.wait()
@@ -425,12 +417,8 @@ def test_a_host_that_ends_leaves_nobody_raised(tmp_path: Path, how: signal.Signa
     if os.geteuid() != 0:
         pytest.skip("needs root: only then the host raises threads")
     socket = tmp_path / "host.sock"
-    reader, writer = os.pipe()
-    command = [sys.executable, "-m", "pycontrol", "emulate", f"--socket={socket}", f"--ready-fd={writer}"]
-    host = subprocess.Popen([*command, "--policy=boosted", "--quiet"], pass_fds=[writer])
-    os.close(writer)
+    host = started(socket, policy="boosted")
     try:
-        assert os.read(reader, 16)
         script = """
 import os, time
 import gpurt
@@ -457,6 +445,5 @@ print(os.sched_getparam(0).sched_priority, flush=True)
             program.stdin.flush()
             assert program.stdout.readline() == "5\n"
     finally:
-        os.close(reader)
         host.kill()
         host.wait()

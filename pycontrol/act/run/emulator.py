@@ -37,7 +37,7 @@ class Emulator:
         self.socket = Path(self._directory.name) / "host.sock"
         self.log = Path(self._directory.name) / "log"
 
-    def _command(self, ready: int) -> list[str]:
+    def _command(self) -> list[str]:
         platform = self._platform
         wrapper = [str(task_program.find_task_program()), f"--parent={os.getpid()}", "--exec"]
         return [
@@ -45,7 +45,7 @@ class Emulator:
             sys.executable, "-m", "pycontrol", "emulate", f"--socket={self.socket}", f"--gpus={self._gpus}",
             f"--policy={self._policy}", f"--platform=alpha={platform.alpha}ns,theta={platform.theta}ns,"
             f"time_slice={platform.time_slice}ns,copy_engine={platform.copy_engine}",
-            f"--ready-fd={ready}", "--quiet",
+            "--quiet",
         ]  # fmt: skip
 
     def __enter__(self) -> Emulator:
@@ -54,28 +54,23 @@ class Emulator:
         Raises:
             RuntimeFailure: it does not start.
         """
-        ready, told = os.pipe()
         try:
             with self.log.open("wb") as log, later():  # else nobody ends one that is started and not noted
                 self._process = subprocess.Popen(
-                    self._command(told), stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[told],
+                    self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                     start_new_session=True,
                 )  # fmt: skip
-            os.close(told)
-            told = -1
-            self._await(ready)
+            assert self._process.stdout
+            self._await(self._process.stdout.fileno())
         except BaseException:
             self._stop()
             raise
-        finally:
-            os.close(ready)
-            if told >= 0:
-                os.close(told)
         return self
 
-    def _await(self, ready: int) -> None:
+    def _await(self, stdout: int) -> None:
+        """Waits for the line by which it says that it serves, its only one on stdout."""
         deadline = time.monotonic() + START_TIMEOUT
-        if readable(ready, START_TIMEOUT) and os.read(ready, 64):
+        if readable(stdout, START_TIMEOUT) and os.read(stdout, 4096):
             return
         late = time.monotonic() >= deadline
         reason = f"it was not ready within {START_TIMEOUT:g} s" if late else self.complaint()
@@ -103,4 +98,6 @@ class Emulator:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+            if self._process.stdout:
+                self._process.stdout.close()
         self._directory.cleanup()

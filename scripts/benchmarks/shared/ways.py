@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,20 +35,15 @@ def known(bench: str) -> list[str]:
 @contextmanager
 def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """A host with agents, once it serves."""
-    reader, writer = os.pipe()
-    words = [f"--socket={path}", f"--ready-fd={writer}", "--policy=segment", "--quiet", *options]
+    words = [f"--socket={path}", "--policy=segment", "--quiet", *options]
     command = [sys.executable, "-m", "pycontrol", "serve", *words]
-    host = subprocess.Popen(command, pass_fds=[writer], cwd=ROOT)
-    os.close(writer)
-    ready = readable(reader, START) and os.read(reader, 1)
-    os.close(reader)
-    try:
-        if not ready:
-            raise SystemExit("the host does not start")
-        yield host
-    finally:
-        host.terminate()
-        host.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as host:
+        try:
+            if not (readable(host.stdout, START) and host.stdout.readline()):
+                raise SystemExit("the host does not start")
+            yield host
+        finally:
+            host.terminate()
 
 
 def percentile(values: Sequence[int], share: float) -> float:
