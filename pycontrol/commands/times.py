@@ -24,7 +24,6 @@ from pycontrol.measure.campaign import measure_program
 from pycontrol.measure.conditions import Condition, Here, about, choose, left_out
 from pycontrol.measure.entry import Account, entry, percent, run_remarks
 from pycontrol.measure.plan import PLACE, plan_runs
-from pycontrol.measure.processes import Guard
 from pycontrol.measure.run import ProfileOptions
 from pycontrol.measure.summary import MeasuredTime as Seen
 from pycontrol.measure.summary import chances, read_margin
@@ -89,10 +88,10 @@ def times_command(
     conditions, without = choose(named, here)
     planned = plan_runs(runs, inputs, conditions)
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
-    with raised_signals(), Guard() as guard:
+    with raised_signals():
         options = ProfileOptions(
             command, device, theta, duration, _library(command[0]) if auto else "", priority or 0,
-            task, per_job, None if output and not as_json else STDERR, guard,
+            task, per_job, None if output and not as_json else STDERR,
         )  # fmt: skip
         with render.progress(len(planned), "measuring") as bar:
             measured = measure_program(planned, options, here, bar.update)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import struct
@@ -14,7 +13,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Begin, Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
-from gpurt.errors import DeviceError, RefusedError, UsageError
+from gpurt.errors import DeviceError, UsageError
 from gpurt.segments import explain
 from gpurt.types import Document
 from pycontrol.link import stuck
@@ -363,17 +362,8 @@ class Control:
         self._link.request(Command.SET_GROUP, {"PID": pid, "GROUP": group})
 
     def rules(self) -> list[RuleInfo]:
-        """The rules of `set_exempt` and `set_barred` that are in force, in the order in which they were made.
-
-        Raises:
-            RefusedError: the host is older than this request.
-        """
-        try:
-            return [_rule(message) for message in self._link.request(Command.GET_RULES, {})]
-        except RefusedError as error:
-            if error.errno != errno.EOPNOTSUPP:
-                raise
-            raise RefusedError("this host is of an older version, which cannot list rules", error.errno) from None
+        """The rules of `set_exempt` and `set_barred` that are in force, in the order in which they were made."""
+        return [_rule(message) for message in self._link.request(Command.GET_RULES, {})]
 
     def events(self, timeout: float | None = None) -> Iterator[EventRecord]:
         """Subscribes at once; yields events, and stops after `timeout` seconds without one."""

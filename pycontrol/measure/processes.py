@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The processes of a measurement: the program and its co-runners.  All end with this process, however it ends."""
+"""The processes of a measurement: the program and its co-runners.  All end with this process, however it ends.
+
+What these have started in turn stays if this process is killed.
+"""
 
 from __future__ import annotations
 
@@ -18,45 +21,16 @@ from pycontrol.ending import later
 from pycontrol.measure.conditions import Condition, Here, buffer_size
 from pycontrol.readable import readable
 
-CHILD, LOAD, GUARD = (Path(__file__).with_name(f"{name}.py") for name in ("child", "load", "guard"))
+CHILD, LOAD = (Path(__file__).with_name(f"{name}.py") for name in ("child", "load"))
 #: How long a co-runner may take to get ready, and a program to end after SIGINT, seconds.
 READY, GRACE = 30.0, 5.0
 
 
-class Guard:
-    """A process that kills process groups if this process ends without having done so, as after SIGKILL.
-
-    The kernel kills the leader of each group then (child.py), and does not know the leader's children.
-    """
-
-    def __init__(self) -> None:
-        words = [sys.executable, "-I", "-S", str(GUARD)]
-        heard, self._told = os.pipe()
-        try:
-            self._process = subprocess.Popen(words, stdin=heard, start_new_session=True)
-        finally:
-            os.close(heard)
-
-    def __enter__(self) -> Guard:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._told)
-        self._process.wait()
-
-    def tell(self, mark: str, group: int) -> None:
-        """``mark`` "+": to be killed from now on; "-": no more."""
-        with suppress(BrokenPipeError):  # somebody has killed it; the leaders still end with this process
-            os.write(self._told, f"{mark}{group}\n".encode())
-
-
 def start(
     command: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None, priority: int = 0,
-    preload: str = "", guard: Guard | None = None,
+    preload: str = "",
 ) -> tuple[subprocess.Popen[bytes], int]:  # fmt: skip
     """Starts a program in a process group of its own, without stdin; returns it and its CPU time before it began, ns.
-
-    ``guard``: learns of the group; its ``over`` must be called for the group.
 
     Raises:
         RuntimeFailure: it cannot be started.
@@ -69,8 +43,6 @@ def start(
                 process = subprocess.Popen(
                     words, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, pass_fds=[told]
                 )  # fmt: skip
-                if guard:
-                    guard.tell("+", process.pid)
         except (OSError, ValueError) as error:  # too many arguments; a NUL in one
             raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {error}") from None
         finally:
@@ -78,13 +50,13 @@ def start(
         try:
             said = b"".join(iter(lambda: os.read(heard, 64), b"")).decode()
         except BaseException:  # Ctrl-C
-            over(process, guard)
+            over(process)
             raise
     finally:
         os.close(heard)
     before, _, failed = said.partition("!")
     if failed or not before:
-        over(process, guard)
+        over(process)
         why = os.strerror(int(failed)) if failed else f"status {process.returncode}"
         raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {why}")
     return process, int(before)
@@ -98,14 +70,12 @@ def _end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None
         return
 
 
-def over(process: subprocess.Popen[bytes], guard: Guard | None) -> None:
+def over(process: subprocess.Popen[bytes]) -> None:
     """Kills what is left of a process's group."""
     _end(process)
     with suppress(PermissionError):
         process.kill()  # it may not have made its group
     process.wait()
-    if guard:
-        guard.tell("-", process.pid)
 
 
 def interrupt_program(process: subprocess.Popen[bytes]) -> bool:
@@ -119,9 +89,7 @@ def interrupt_program(process: subprocess.Popen[bytes]) -> bool:
 
 
 @contextmanager
-def running_beside(
-    condition: Condition, here: Here, device: str, guard: Guard | None
-) -> Iterator[Sequence[int]]:  # fmt: skip
+def running_beside(condition: Condition, here: Here, device: str) -> Iterator[Sequence[int]]:
     """While the context is entered, the condition's co-runners execute; yields their process groups.
 
     Raises:
@@ -129,12 +97,9 @@ def running_beside(
     """
     environment = {**os.environ, "GPURT_DEVICE": device}
     with ExitStack() as stack:
-        groups = [
-            stack.enter_context(_running(command, environment, guard, ready=True))
-            for command in _loads(condition)
-        ]
+        groups = [stack.enter_context(_running(command, environment, ready=True)) for command in _loads(condition)]
         if condition is Condition.BESIDE:
-            groups.append(stack.enter_context(_running(here.beside, environment, guard, ready=False)))
+            groups.append(stack.enter_context(_running(here.beside, environment, ready=False)))
         yield groups
 
 
@@ -148,11 +113,9 @@ def _loads(condition: Condition) -> list[list[str]]:
 
 
 @contextmanager
-def _running(
-    command: Sequence[str], environment: Mapping[str, str], guard: Guard | None, ready: bool
-) -> Iterator[int]:  # fmt: skip
+def _running(command: Sequence[str], environment: Mapping[str, str], ready: bool) -> Iterator[int]:
     stdout = subprocess.PIPE if ready else subprocess.DEVNULL
-    process, _ = start(command, environment, stdout=stdout, guard=guard)
+    process, _ = start(command, environment, stdout=stdout)
     try:
         if ready and process.stdout:
             _await(process.stdout.fileno(), command)
@@ -163,7 +126,7 @@ def _running(
                 f"{process.returncode}: it must execute until it is killed"
             )
     finally:
-        over(process, guard)
+        over(process)
         if process.stdout:
             process.stdout.close()
 

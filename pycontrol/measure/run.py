@@ -37,7 +37,6 @@ class ProfileOptions:
     ``duration``: a run is ended after so long; ns, None: no limit.
     ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
     ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.
-    ``guard``: what ends it if this process is killed.
     """
 
     command: Sequence[str]
@@ -49,7 +48,6 @@ class ProfileOptions:
     task: str | None = None
     per_job: int | None = None
     stdout: int | None = None
-    guard: processes.Guard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def execute_once(planned: Planned, options: ProfileOptions, here: Here) -> Profi
         check_host(listener.control.gpus(), here)
         chill(planned.condition, command)
         sleep = Sleep()
-        with processes.running_beside(planned.condition, here, device, options.guard) as groups:
+        with processes.running_beside(planned.condition, here, device) as groups:
             known = {client.pid for client in listener.control.clients()} | {one.pid for one in listener.so_far()}
             pid, cpu, wall = _carried_out(command, device, options)
             seen = _settle(listener, pid)
@@ -118,15 +116,15 @@ def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -
     begun = time.monotonic_ns()
     process, start = processes.start(
         command, {**os.environ, "GPURT_DEVICE": device}, stdout=options.stdout, priority=options.priority,
-        preload=options.preload, guard=options.guard,
-    )  # fmt: skip
+        preload=options.preload,
+    )
     try:
         _await(process, options)
     except KeyboardInterrupt:
         processes.interrupt_program(process)
         raise
     finally:
-        processes.over(process, options.guard)  # what it has left behind would disturb the next run
+        processes.over(process)  # what it has left behind would disturb the next run
     wall = time.monotonic_ns() - begun
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)

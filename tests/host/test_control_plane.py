@@ -17,7 +17,6 @@ from processes import StartHost
 from gpurt._gpurt import lib
 from gpurt.enums import Command, Packet
 from gpurt.errors import DeviceError, RefusedError, UsageError
-from pycontrol import cli
 from pycontrol.host import wire
 from pycontrol.host.wire import GENERIC
 from pycontrol.link.control import Control
@@ -124,14 +123,6 @@ def other_host(tmp_path: Path) -> Iterator[Callable[[Answer], Path]]:
     with listener:
         yield start
 
-
-def test_a_host_that_cannot_list_rules_is_said_to_be_older(
-    other_host: Callable[[Answer], Path], capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = other_host(lambda head: wire.refuse(head, errno.EOPNOTSUPP, "no such command: 11"))
-    assert cli.run(["--device", str(path), "status", "rules"]) == 5
-    said = capfd.readouterr()
-    assert (said.out, said.err) == ("", "gpurt: this host is of an older version, which cannot list rules\n")
 
 
 def test_an_answer_that_is_never_of_one_time_is_no_answer(other_host: Callable[[Answer], Path]) -> None:

@@ -57,7 +57,9 @@ def parse_report(text: str) -> TaskReport:
     if header != "gpurt-task 3" or not lines:
         raise ValueError("not a report of gpurt-task")
     try:
-        name = lines[0].split()[1]
+        word, name = lines[0].split()
+        if word != "task":
+            raise ValueError(word)
         whole = [line.rstrip("\n").partition(" ") for line in lines[1:] if line.endswith("\n")]
         ends = [[int(n) for n in rest.split()] for key, _, rest in whole if key == "end"]
         return TaskReport(
