@@ -54,23 +54,23 @@ def build_fake(folder: Path) -> None:
 
 def on_fake(fake: Path, part: str, calls: int = 30, **extra: str) -> list[dict[str, Any]]:
     around = {**os.environ, "LD_LIBRARY_PATH": str(fake.parent), **extra}
-    outcome = running.run_part(fake, part, PATIENCE, calls, 40, around)
+    outcome = running.run_part(fake, part, PATIENCE, calls, around)
     records, broken = summary.parse_records(outcome.output)
     assert (outcome.status, broken) == ("ok", 0), outcome
     return records
 
 
 @needs_compiler
-@pytest.mark.parametrize("release", ["535.54", "535.161", "545.23", "550.54", "570.86", "575.51", "595.45"])
+@pytest.mark.parametrize("release", ["535.54", "570.86", "595.45"])
 def test_groups_are_scheduled_on_every_release(release: str, fake: Path) -> None:
     """GPFIFO_SCHEDULE has 2 bytes before 575.51.02, and what the driver says to other sizes is another in releases."""
-    records = on_fake(fake, "intact", FAKE_RELEASE=release)
-    (scheduled,) = [one for one in records if one["method"] == "GPFIFO_SCHEDULE + PREEMPT"]
-    assert (scheduled["status"], scheduled["preemptions"] > 0) == (0, True)
+    records = on_fake(fake, "stop", FAKE_RELEASE=release)
+    scheduled = [one for one in records if one.get("method") == "GPFIFO_SCHEDULE + PREEMPT"]
+    assert [(one["off_status"], one["tried"] > 0) for one in scheduled] == [(0, True)] * 2
 
 
 @needs_compiler
-def test_kernels_are_seen_to_stop_and_to_end_intact(fake: Path) -> None:
+def test_kernels_are_seen_to_stop(fake: Path) -> None:
     for _ in range(10):  # on a busy machine the watching thread may miss stops, even all of a run
         records = [one for one in on_fake(fake, "stop") if one["record"] == "stop"]
         by_method = {one["method"]: one for one in records if one["load"] == "full"}
@@ -81,9 +81,6 @@ def test_kernels_are_seen_to_stop_and_to_end_intact(fake: Path) -> None:
     assert stopped["stopped"] > 0
     assert max(stopped["gap_ns"]) >= 2_000_000
     assert by_method["FIFO_DISABLE_CHANNELS"]["off_status"] == 0
-    done = on_fake(fake, "intact")
-    assert 0 < sum(one["preemptions"] for one in done) <= 40
-    assert [one["wrong_words"] for one in done] == [0, 0]
 
 
 @needs_compiler
@@ -100,7 +97,7 @@ def test_every_scene_of_yield_is_told_and_judged(fake: Path) -> None:
 @needs_compiler
 @no_driver
 def test_a_crew_whose_members_die_leaves_errors_only(program: Path) -> None:
-    result = subprocess.run([program, "yield", "1", "1", "60"], capture_output=True, text=True, check=True)
+    result = subprocess.run([program, "yield", "1", "60"], capture_output=True, text=True, check=True)
     records, broken = summary.parse_records(result.stdout)
     assert broken == 0
     assert {one["record"] for one in records} == {"error"}
@@ -114,7 +111,6 @@ def test_a_crew_whose_members_die_leaves_errors_only(program: Path) -> None:
         (["--parts", ""], "no part is called ''"),
         (["--calls", "0"], "is not a number"),
         (["--calls", "ten"], "is not a number"),
-        (["--preemptions", "-1"], ""),
         (["--reset"], "unrecognized arguments: --reset"),
     ],
 )
@@ -137,8 +133,8 @@ def test_no_gpu_is_one_line_and_exit_code_4(tmp_path: Path) -> None:
 @needs_compiler
 @no_driver
 def test_every_part_says_that_there_is_no_gpu(program: Path) -> None:
-    for part, code in (("info", 4), ("stop", 1), ("intact", 1)):
-        result = subprocess.run([program, part, "1", "1", "10"], capture_output=True, text=True, check=False)
+    for part, code in (("info", 4), ("stop", 1)):
+        result = subprocess.run([program, part, "1", "10"], capture_output=True, text=True, check=False)
         records, broken = summary.parse_records(result.stdout)
         assert (result.returncode, broken) == (code, 0)
         assert [record["record"] for record in records] == ["error"]
@@ -146,7 +142,7 @@ def test_every_part_says_that_there_is_no_gpu(program: Path) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "arguments", [[], ["stop"], ["clocks", "1", "1", "1"], ["stop", "0", "1", "1"], ["stop", "1", "x", "1"]]
+    "arguments", [[], ["stop"], ["clocks", "1", "1"], ["stop", "0", "1"], ["stop", "1", "x"]]
 )
 def test_program_refuses_what_it_does_not_know(program: Path, arguments: list[str]) -> None:
     result = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
@@ -157,7 +153,7 @@ def test_program_refuses_what_it_does_not_know(program: Path, arguments: list[st
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas")
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_100"])
 def test_kernels_assemble(program: Path, tmp_path: Path, architecture: str) -> None:
-    texts = subprocess.run([program, "ptx", "1", "1", "5"], capture_output=True, check=True).stdout.split(b"\0")
+    texts = subprocess.run([program, "ptx", "1", "5"], capture_output=True, check=True).stdout.split(b"\0")
     assert len(texts) == 3
     for index, kernel in enumerate(texts[:2]):
         source = tmp_path / f"{index}.ptx"
@@ -353,12 +349,12 @@ def test_parts_fit_into_eight_minutes() -> None:
 
 def test_a_part_for_which_no_time_is_left_is_not_run(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "TOTAL_S", 1)
-    ((name, part),) = parts.run_all(parts.Options(("stop",), 1, 1), program)
+    ((name, part),) = parts.run_all(parts.Options(("stop",), 1), program)
     assert (name, part["status"], part["detail"]) == ("stop", "not run", "the run's time was up")
 
 
 def test_a_partial_report_has_its_own_name() -> None:
-    whole, some = command.arguments([]), command.arguments(["--parts", "stop,intact"])
+    whole, some = command.arguments([]), command.arguments(["--parts", "stop,strangers"])
     assert command.file_name(whole.parts, REPORT) == "t0-999.1"
-    assert command.file_name(some.parts, REPORT) == "t0-999.1-stop-intact"
+    assert command.file_name(some.parts, REPORT) == "t0-999.1-stop-strangers"
     assert os.fspath(whole.out).endswith("docs/hardware")

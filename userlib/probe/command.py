@@ -58,7 +58,6 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--parts", type=part_names, default=WHOLE, metavar="A,B", help="only these")
     parser.add_argument("--calls", type=positive, default=1000, metavar="N", help="calls and jobs in part yield (1000)")
-    parser.add_argument("--preemptions", type=positive, default=10000, metavar="N", help="in part intact (10000)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/hardware", metavar="DIR", help="where reports go")
     return parser.parse_args(given)
 
@@ -85,7 +84,7 @@ def probe_main() -> int:
     options = arguments()
     try:
         with tempfile.TemporaryDirectory(prefix="gpurt-probe-") as folder:
-            wanted = Options(options.parts, options.calls, options.preemptions)
+            wanted = Options(options.parts, options.calls)
             made = report.make_report(wanted, ["scripts/probe-nvidia", *sys.argv[1:]], Path(folder))
     except report.NoGpu as error:
         print(f"probe-nvidia: {error}", file=sys.stderr)

@@ -34,7 +34,6 @@ class Part:
 PARTS = {
     "stop": Part("when a kernel stops after a call, and when it goes on", 45),
     "strangers": Part("whether a process can take off channels of others", 20),
-    "intact": Part("results of kernels preempted thousands of times", 65),
     "yield": Part("assumptions of yield, each judged; not part of a whole run", 280, asked=True),
 }
 #: What a part has in its environment.  It meets no MPS daemon, because MPS would put all processes into one context.
@@ -45,17 +44,16 @@ WHOLE = tuple(name for name, part in PARTS.items() if not part.asked)
 
 @dataclass(frozen=True)
 class Options:
-    """A run's plan: names of parts in order, calls and jobs in part yield, preemptions in part intact."""
+    """A run's plan: names of parts in order, and calls and jobs in part yield."""
 
     parts: tuple[str, ...]
     calls: int
-    preemptions: int
 
 
 def _run(name: str, options: Options, seconds: int, program: Path) -> Record:
     """Runs one part; returns its place in the report."""
     print(f"probe-nvidia: {name}: {PARTS[name].finds}", file=sys.stderr, flush=True)
-    outcome = running.run_part(program, name, seconds, options.calls, options.preemptions, {**os.environ, **OWN})
+    outcome = running.run_part(program, name, seconds, options.calls, {**os.environ, **OWN})
     records, broken = summary.parse_records(outcome.output)
     detail = outcome.detail + (f"; {broken} lines could not be read" if broken else "")
     part = {"status": outcome.status, "seconds": round(outcome.seconds, 2), "detail": detail}

@@ -107,8 +107,7 @@ def run_session(command: list[str], seconds: float, environment: dict[str, str] 
 
 
 def run_part(
-    program: Path, part: str, seconds: int, calls: int = 1, preemptions: int = 1,
-    environment: dict[str, str] | None = None,
+    program: Path, part: str, seconds: int, calls: int = 1, environment: dict[str, str] | None = None
 ) -> Outcome:  # fmt: skip
     """Runs one part.  Its own alarm is due before the limit here, so that the part itself puts its groups back."""
-    return run_session([str(program), part, str(calls), str(preemptions), str(seconds)], seconds + 2, environment)
+    return run_session([str(program), part, str(calls), str(seconds)], seconds + 2, environment)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Runs one part: probe PART CALLS PREEMPTIONS SECONDS.  userlib/probe/parts.py starts it and lists the parts. */
+/* Runs one part: probe PART CALLS SECONDS.  userlib/probe/parts.py starts it and lists the parts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,6 @@ static const struct part {
 	{ "info", part_info },
 	{ "stop", part_stop },
 	{ "strangers", part_strangers },
-	{ "intact", part_intact },
 	{ "yield", part_yield },
 	{ "ptx", part_ptx },
 };
@@ -77,7 +76,7 @@ static int number(const char *text, unsigned int *value)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: probe PART CALLS PREEMPTIONS SECONDS\n");
+	fprintf(stderr, "usage: probe PART CALLS SECONDS\n");
 	return 2;
 }
 
@@ -86,8 +85,7 @@ int main(int argc, char **argv)
 	struct options options;
 	size_t i;
 
-	if (argc != 5 || number(argv[2], &options.calls) || number(argv[3], &options.preemptions) ||
-	    number(argv[4], &options.seconds))
+	if (argc != 4 || number(argv[2], &options.calls) || number(argv[3], &options.seconds))
 		return usage();
 	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (strcmp(argv[1], parts[i].name))

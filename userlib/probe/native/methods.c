@@ -14,7 +14,6 @@
 static struct rm_tsg watched[WATCHED_MAX];
 static atomic_size_t watched_count;
 static _Atomic uint64_t off_since;
-static atomic_uint fired;
 
 static void put_back(void)
 {
@@ -37,7 +36,6 @@ static void *watch(void *unused)
 			continue;
 		put_back();
 		off_since = 0;
-		fired++;
 	}
 	return unused;
 }
@@ -88,11 +86,6 @@ static void guard_off(void)
 static void guard_on(void)
 {
 	off_since = 0;
-}
-
-unsigned int guard_fired(void)
-{
-	return fired;
 }
 
 static int schedule_on(const struct rm_tsg *tsg)

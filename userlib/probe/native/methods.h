@@ -11,8 +11,6 @@
 
 /* From now on, puts the groups back and ends the process after @limit_s seconds, on SIGTERM and on SIGINT. */
 void guard_start(unsigned int limit_s);
-/* How often the thread has put the groups back. */
-unsigned int guard_fired(void);
 
 #define GROUPS_MAX 32
 

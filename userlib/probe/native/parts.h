@@ -4,12 +4,11 @@
 #define PROBE_PARTS_H
 
 struct options {
-	unsigned int calls, preemptions, seconds;
+	unsigned int calls, seconds;
 };
 
 int part_stop(const struct options *options);
 int part_strangers(const struct options *options);
-int part_intact(const struct options *options);
 int part_yield(const struct options *options);
 
 /* part_strangers.c: one call of this user for the channels of @others processes, or of their compute groups only. */
