@@ -354,7 +354,7 @@ def test_a_part_for_which_no_time_is_left_is_not_run(program: Path, monkeypatch:
 
 
 def test_a_partial_report_has_its_own_name() -> None:
-    whole, some = command.arguments([]), command.arguments(["--parts", "stop,strangers"])
+    whole, some = command.arguments([]), command.arguments(["--parts", "stop,yield"])
     assert command.file_name(whole.parts, REPORT) == "t0-999.1"
-    assert command.file_name(some.parts, REPORT) == "t0-999.1-stop-strangers"
+    assert command.file_name(some.parts, REPORT) == "t0-999.1-stop-yield"
     assert os.fspath(whole.out).endswith("docs/hardware")
