@@ -22,7 +22,7 @@ from analysis.masks.mapping import (
 )
 from analysis.masks.topology import Topology
 
-#: Digits from which text of only 0 and 1 is taken for the paper's notation, bit 0 first.
+#: From so many digits on, text of only 0 and 1 counts as the paper's notation, bit 0 first.
 BINARY_DIGITS = 8
 _BINARY = re.compile(rf"[01]{{{BINARY_DIGITS},}}", re.ASCII)
 

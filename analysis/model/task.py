@@ -188,7 +188,7 @@ class Task:
         return self.jitter > 0 or self.deadline > self.period
 
     def released(self, jobs: int) -> int:
-        """How long after the release of a job the one that comes so many later is released at least, ns."""
+        """The least time between the release of a job and that of the job with a number ``jobs`` larger, ns."""
         return max(jobs * self.period - self.jitter, jobs * self.apart)
 
     @property

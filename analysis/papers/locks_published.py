@@ -31,7 +31,7 @@ def mpcp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
 
 
 def fmlp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
-    """For each own request, one request of each task of another CPU; of each lower task of its CPU, one more in all."""
+    """One request of each task of another CPU for each own request; of each lower task of its CPU one more in all."""
     listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, FMLP)]
     key = ("first come", task.cpu, task.priority, task.eta)
     listed.append(system.shared(key, lambda: _first_come(task, system)))

@@ -77,7 +77,7 @@ def _made(values: Document, known: dict[str, Task], path: Where, report: Mistake
 
 
 def _check_trigger(producer: Task, consumer: Task, path: Where, report: Mistakes) -> None:
-    """A job for each of the producer's: its period, and no arrivals of its own."""
+    """Each job of the producer releases one: the consumer has the same period, and no arrivals of its own."""
     where, what = (*path, "links"), f"{consumer.name} is released by the end of {producer.name}"
     if consumer.period != producer.period:
         report.add(where, f"links: {what}, and so has its period, {exact_ms(producer.period)}")

@@ -23,7 +23,7 @@ NOT_OF_WORKERS = (
 def spelt_out(document: Document, report: Mistakes) -> Document:
     """The tables of a file, where each worker has the period, the deadline and the group of its task.
 
-    Reports what a worker cannot have, and a period that another task lacks.
+    Reports keys that a worker cannot have, and tasks without a period that are no workers.
     """
     _check_names(document, report)
     parents = {name: one for _, one in _tables(document) for name in names_in(one)}

@@ -330,7 +330,7 @@ bool gpurt_boost_passed(struct gpurt_client *client)
 }
 
 /*
- * A decision about the client has been taken for another thread than the raised one.  While the segment of that is open
+ * Another thread than the raised one has taken a decision about the client.  While the raised one's segment is open
  * gpurt_boost_wanted() has had gpurt-boost look if anything has changed.  Calls that change nothing are as frequent as
  * any thread likes, and must not keep a thread of the highest priority busy.
  */

@@ -73,8 +73,8 @@ static int enter(struct gpurt_file *file, const char *name, bool all, struct gpu
 }
 
 /*
- * Called with file->lock held.  The descriptor is its user's group's of that name from now on.  -EBUSY: with @all, and
- * the group is none that raises all its threads; -EDQUOT or -ENOMEM.
+ * Called with file->lock held.  The descriptor joins its user's group of that name.  -EBUSY: @all, but the
+ * group does not raise all its threads; -EDQUOT or -ENOMEM.
  */
 int gpurt_team_enter(struct gpurt_file *file, const char *name, bool all)
 {

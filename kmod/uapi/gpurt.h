@@ -223,7 +223,7 @@
  *				timeout of 0 when it begins to spin.  EOPNOTSUPP: the GPU's
  *				driver does not tell of completion.
  *
- * The host decides which CPU priorities (SCHED_FIFO and SCHED_RR) are what.  NORMAL = N is
+ * The host divides the CPU priorities (SCHED_FIFO and SCHED_RR).  NORMAL = N is
  * GPURT_NORMAL_DEFAULT unless the administrator says otherwise.  Threads execute by themselves at 1
  * to N.  Raised threads have N + 1 to 2 N, in order of GPU priority: a thread of GPU priority p has
  * N + p.  A thread that takes its decision about the GPU may have 2 N + 1.  Threaded interrupts

@@ -60,7 +60,7 @@ def all_raisable(control: Control, gpu: int | None, policy: str = "", given: Col
 def _unraisable(one: ClientInfo, normal: int, module: bool) -> Iterator[str]:
     """The client, and what its thread lacks to be raised (gpurt_boost_refusal(), gpurt_boost_right()).
 
-    Beside the limit the module takes the capability for the right to any priority, the user-space host the user root.
+    RLIMIT_RTPRIO counts.  Any priority is right with the capability (module), or for root (user-space host).
     """
     who = f"{visible(one.comm)}-{one.pid}"
     needed, has = lib.gpurt_boost_right(normal, Form.OWNER if one.kept else one.form, one.priority), 0

@@ -121,7 +121,7 @@ def passes(test: Test, taskset: Taskset) -> bool:
     """Whether a taskset is schedulable under a test.
 
     A test with reduced pessimism subtracts overlaps, for segments of at least three periods of another task, and only
-    ever helps tasks whose GPU priorities are given.  The test that it reduces has the same answer elsewhere, sooner.
+    ever helps tasks whose GPU priorities are given.  Elsewhere the unreduced test has the same answer, sooner.
     """
     if test.base not in registry.REDUCES:
         return compiled.passes(test, taskset)

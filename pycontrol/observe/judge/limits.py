@@ -80,7 +80,7 @@ class Limits:
         return [one for one in users if one.cpu in cpus and tasks.part_of(one) != tasks.part_of(task)]
 
     def _endless(self, one: Task, late: list[Task]) -> bool:
-        """Whether a task of another part may have a CPU for longer than its own job executes, before one of these.
+        """Whether a task of another part may keep a CPU from one of ``late`` for longer than its own job executes.
 
         It is raised while it owns its part, or spins for it until others there are done.
         """
