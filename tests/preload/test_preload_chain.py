@@ -42,6 +42,7 @@ def two_launches(start: Start, how: str, built: Path, *libraries: Path) -> tuple
     program = start(how, LD_PRELOAD=":".join(map(str, [*libraries, built / "libdriver.so"])))
     program.do("launch 0 10", "launch 0 10", "all")
     said = program.quit()
+    assert ("does not call the next one" in said) is any(one.stem == "past" for one in libraries), said
     return *launches(said), said
 
 
