@@ -72,6 +72,18 @@ def test_what_is_made_while_another_owns_it_is_off(family: str, start: Start, pl
     assert gpu.order() == [urgent.pid, late_comer.pid]
 
 
+def test_a_call_that_makes_a_group_of_a_process_that_is_off_tries_again_before_it_returns(
+    start: Start, plane: Control, gpu: FakeGpu
+) -> None:
+    urgent, background = real_time(plane, start()), start()
+    urgent.do(LONG)
+    gpu.refuse("disable", 50, 0x65)
+    background.do("context 0 0")
+    assert gpu.ask()["refuse"] == {"disable": 0}
+    assert {group["enabled"] for group in gpu.groups(background.pid)} == {False}
+    assert "it may run beside the GPU's owner" not in background.said()
+
+
 def test_an_equal_never_preempts_and_a_higher_one_does(start: Start, plane: Control, gpu: FakeGpu) -> None:
     first, equal, higher = (real_time(plane, start(), priority) for priority in (20, 20, 30))
     first.do(LONG)
