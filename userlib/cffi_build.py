@@ -51,14 +51,13 @@ HEADERS = [
     "analysis/native/energy_sim.h",
     "analysis/native/columns.h",
     "analysis/native/rta.h",
-    "analysis/native/rtgpu.h",
     "analysis/native/rtgpu_sim.h",
 ]
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
     UAPI, "kmod/core/boost.h", "kmod/core/queue.h", "kmod/core/sched.h", "kmod/core/grants.h", "kmod/core/agents.h",
     "kmod/core/stuck.h",
-    "kmod/core/pace.h", "kmod/core/vgpu.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
+    "kmod/core/pace.h", "kmod/core/vgpu.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu_sim.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

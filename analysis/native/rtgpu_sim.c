@@ -29,9 +29,8 @@ struct job {
 };
 
 struct world {
-	const struct gpurt_rtgpu_batch *b;
 	const struct gpurt_rtgpu_sim *sim;
-	u32 begin, tasks;
+	u32 tasks;
 	int64_t now;
 	u64 random;
 	struct job *job;
@@ -72,18 +71,10 @@ static void mark(struct world *w, u32 task, u32 what, int64_t begin, u64 job)
 		w->spans[w->used - 1] = (struct gpurt_rtgpu_span){ begin, w->now, 0, task, what, job };
 }
 
-static int64_t length_of(struct world *w, u32 task, u32 step)
+static int64_t length_of(struct world *w, u32 step)
 {
-	const struct gpurt_rtgpu_batch *b = w->b;
-	int64_t best = b->best[step], worst = b->worst[step];
+	int64_t best = w->sim->best[step], worst = w->sim->worst[step];
 
-	if (b->need[step] == GPURT_RTGPU_UNITS) {
-		u32 units = b->best_effort[w->begin + task] ? 1 : w->sim->given[task];
-		size_t at = (size_t)b->row[step] * b->columns + units - 1;
-
-		best = b->table_best[at];
-		worst = b->table_worst[at];
-	}
 	switch (w->sim->execution) {
 	case GPURT_RTGPU_WORST:
 		return worst;
@@ -96,9 +87,9 @@ static int64_t length_of(struct world *w, u32 task, u32 step)
 	}
 }
 
-static int never_takes_time(const struct gpurt_rtgpu_batch *b, u32 step)
+static int never_takes_time(const struct gpurt_rtgpu_sim *sim, u32 step)
 {
-	return b->need[step] != GPURT_RTGPU_UNITS && !b->worst[step];
+	return sim->need[step] != GPURT_RTGPU_UNITS && !sim->worst[step];
 }
 
 static void start_step(struct world *w, u32 task, int on_cpu);
@@ -124,7 +115,7 @@ static void finish_job(struct world *w, u32 task)
 	if (w->now - j->release > w->longest[task])
 		w->longest[task] = w->now - j->release;
 	if (w->sim->seen)
-		add(&w->sim->seen[task], j, w->now, w->b->deadline[w->begin + task]);
+		add(&w->sim->seen[task], j, w->now, w->sim->deadline[task]);
 	mark(w, task, GPURT_RTGPU_COMPLETE, j->release, j->number);
 	j->status = IDLE;
 	j->number++;
@@ -132,7 +123,7 @@ static void finish_job(struct world *w, u32 task)
 		j->release = j->late[0];
 		j->behind--;
 		memmove(j->late, j->late + 1, sizeof(j->late) - sizeof(j->late[0]));
-		j->step = w->b->steps[w->begin + task];
+		j->step = w->sim->steps[task];
 		start_step(w, task, 0);
 	}
 }
@@ -140,38 +131,38 @@ static void finish_job(struct world *w, u32 task)
 /* Starts the step that a job has come to, and all that take no time.  @on_cpu: the task has its CPU now. */
 static void start_step(struct world *w, u32 task, int on_cpu)
 {
-	const struct gpurt_rtgpu_batch *b = w->b;
+	const struct gpurt_rtgpu_sim *sim = w->sim;
 	struct job *j = &w->job[task];
-	u32 end = b->steps[w->begin + task + 1], at = w->begin + task;
-	int chain = j->step > b->steps[at] && b->need[j->step - 1] != GPURT_RTGPU_CPU;
+	u32 end = sim->steps[task + 1];
+	int chain = j->step > sim->steps[task] && sim->need[j->step - 1] != GPURT_RTGPU_CPU;
 
-	while (j->step < end && never_takes_time(b, j->step))
+	while (j->step < end && never_takes_time(sim, j->step))
 		j->step++;
 	if (j->step == end) {
 		finish_job(w, task);
 		return;
 	}
-	if (b->need[j->step] == GPURT_RTGPU_CPU) {
-		j->left = length_of(w, task, j->step);
+	if (sim->need[j->step] == GPURT_RTGPU_CPU) {
+		j->left = length_of(w, j->step);
 		j->status = READY;
 		return;
 	}
-	if (w->sim->spins && !on_cpu && !(chain && w->sim->stream)) {
+	if (sim->spins && !on_cpu && !(chain && sim->stream)) {
 		j->status = ISSUE;
 		return;
 	}
-	if (w->sim->merges) {
-		for (j->left = 0; j->step < end && b->need[j->step] != GPURT_RTGPU_CPU; j->step++)
-			j->left += length_of(w, task, j->step);
+	if (sim->merges) {
+		for (j->left = 0; j->step < end && sim->need[j->step] != GPURT_RTGPU_CPU; j->step++)
+			j->left += length_of(w, j->step);
 		j->step--;
 		j->status = WAITS;
 		j->asked = w->now;
-	} else if (b->need[j->step] == GPURT_RTGPU_BUS) {
-		j->left = length_of(w, task, j->step);
+	} else if (sim->need[j->step] == GPURT_RTGPU_BUS) {
+		j->left = length_of(w, j->step);
 		j->status = WAITS;
 		j->asked = w->now;
 	} else {
-		j->left = length_of(w, task, j->step);
+		j->left = length_of(w, j->step);
 		j->status = KERNEL;
 		j->since = w->now;
 		j->until = w->now + j->left;
@@ -191,7 +182,7 @@ static void next_step(struct world *w, u32 task, int on_cpu)
 static void release(struct world *w, u32 task)
 {
 	struct job *j = &w->job[task];
-	int64_t period = w->b->period[w->begin + task], at = j->next;
+	int64_t period = w->sim->period[task], at = j->next;
 
 	j->next = at + period;
 	if (w->sim->sporadic)
@@ -204,7 +195,7 @@ static void release(struct world *w, u32 task)
 		mark(w, task, GPURT_RTGPU_RELEASE, at, j->number + (j->status == IDLE ? 0 : 1 + j->behind));
 	if (j->status == IDLE) {
 		j->release = at;
-		j->step = w->b->steps[w->begin + task];
+		j->step = w->sim->steps[task];
 		start_step(w, task, 0);
 	} else if (j->behind < 8) {
 		j->late[j->behind++] = at;
@@ -224,7 +215,7 @@ static u32 level_of(u32 task)
 
 static void copy(struct world *w, u32 task)
 {
-	int64_t chunk = w->sim->merges ? 0 : w->b->chunk;
+	int64_t chunk = w->sim->merges ? 0 : w->sim->chunk;
 	struct job *j = &w->job[task];
 
 	j->status = COPIES;
@@ -280,7 +271,7 @@ static void dispatch(struct world *w)
 
 			w->on_cpu[i] = wants_cpu(w, j);
 			for (k = 0; k < i && w->on_cpu[i]; k++)
-				if (w->on_cpu[k] && w->b->cpu[w->begin + k] == w->b->cpu[w->begin + i])
+				if (w->on_cpu[k] && w->sim->cpu[k] == w->sim->cpu[i])
 					w->on_cpu[i] = 0;
 			if (!w->on_cpu[i] || !(j->status == ISSUE || (j->status == READY && !j->left)))
 				continue;
@@ -351,11 +342,11 @@ static void advance(struct world *w, int64_t at)
 			release(w, i);
 }
 
-int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim,
-			     int64_t *longest, struct gpurt_rtgpu_span *spans, u32 room)
+int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_sim *sim, int64_t *longest, struct gpurt_rtgpu_span *spans,
+			     u32 room)
 {
-	struct world w = { .b = b, .sim = sim, .begin = b->first[set], .tasks = b->first[set + 1] - b->first[set],
-			   .random = sim->seed, .longest = longest, .spans = spans, .room = room };
+	struct world w = { .sim = sim, .tasks = sim->tasks, .random = sim->seed, .longest = longest, .spans = spans,
+			   .room = room };
 	int64_t at;
 	u32 i;
 

@@ -7,7 +7,16 @@
 #ifndef GPURT_RTGPU_SIM_H
 #define GPURT_RTGPU_SIM_H
 
-#include "rtgpu.h"
+#include "../../kmod/core/env.h"
+
+#define GPURT_RTGPU_ENOMEM 1		/* returned negated */
+
+/* The resource that a step executes on. */
+enum gpurt_rtgpu_need {
+	GPURT_RTGPU_CPU,
+	GPURT_RTGPU_BUS,
+	GPURT_RTGPU_UNITS,
+};
 
 enum gpurt_rtgpu_execution {
 	GPURT_RTGPU_WORST,
@@ -35,7 +44,15 @@ struct gpurt_rtgpu_seen {
 	int64_t worst, worst_release, total;
 };
 
+/* The tasks of one system, most urgent first, those of best effort last, and how they are simulated.  Times are ns. */
 struct gpurt_rtgpu_sim {
+	u32 tasks;
+	const u32 *cpu;
+	const int64_t *period, *deadline;
+	const u32 *steps;		/* [tasks + 1]; steps of task i: steps[i] to steps[i + 1] - 1 */
+	const u32 *need;		/* enum gpurt_rtgpu_need, of each step */
+	const int64_t *best, *worst;	/* of each step, of a kernel on the units that its task has */
+	int64_t chunk;			/* the longest copy that is not interrupted; 0: copies never are */
 	u32 spins;			/* tasks keep their CPUs while they copy and while kernels execute */
 	u32 stream;			/* and a chain of copies and kernels goes on without its CPU */
 	u32 merges;			/* copies and kernels between CPU segments are one request to the bus */
@@ -44,17 +61,16 @@ struct gpurt_rtgpu_sim {
 	u32 early;			/* at one instant the bus is given back first, and the least urgent ask first */
 	u64 seed;			/* of lengths and releases */
 	int64_t horizon;		/* jobs are released before it */
-	const u32 *given;		/* units of each task */
 	const int64_t *offset;		/* first releases */
 	struct gpurt_rtgpu_seen *seen;	/* of each task, added to; or NULL */
 	u32 marks;			/* stretches include marks */
 };
 
 /*
- * Simulates taskset @set.  Writes the longest response of each task to @longest, and up to @room stretches to @spans.
- * Returns the number of stretches, also of those without room, or a negated error.
+ * Writes the longest response of each task to @longest, and up to @room stretches to @spans.  Returns the number of
+ * stretches, also of those without room, or a negated error.  Several threads may call it at once.
  */
-int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim,
-			     int64_t *longest, struct gpurt_rtgpu_span *spans, u32 room);
+int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_sim *sim, int64_t *longest, struct gpurt_rtgpu_span *spans,
+			     u32 room);
 
 #endif

@@ -8,46 +8,37 @@ from numpy.typing import NDArray
 
 from analysis.papers.registry import METHODS
 from analysis.papers.rtgpu_tasksets import Drawn
-from analysis.rtgpu import compiled
-from analysis.rtgpu.analyse import Units
-from analysis.rtgpu.method import Method
-from analysis.rtgpu.simulate import Way, simulate_units
+from analysis.rtgpu.allocate import Allocation, find_allocation
+from analysis.rtgpu.analyse import System, Units
+from analysis.rtgpu.simulate import Simulated, Way, simulate_units
 
 #: Simulated runs of a taskset, each from other first releases.
 RUNS_OF_A_TASKSET = 10
 
 
-def unit_verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArray[np.bool_]:
-    """Whether there is an allocation for each taskset; kernels' bounds must not grow with units.
-
-    Raises Endless if a search did not end.
-    """
-    found = [compiled.given(batch, index, method, units) is not None for index in range(len(batch))]
-    return np.array(found, np.bool_)
-
-
 def schedulable_on_units(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_]:
     """Whether each taskset passes the test; ``observed``: whether no deadline is missed in RUNS_OF_A_TASKSET runs.
 
-    ``observed`` is how long segments take in these runs: "worst" or "random".
+    ``observed`` is how long segments take in these runs: "worst" or "random".  Raises Endless if a search did not end.
     """
     method, units = METHODS[name], Units(drawn.parameters.units)
-    batch = drawn.batch()
+    systems = [System(method, drawn.taskset(index)) for index in range(len(drawn))]
+    found = [find_allocation(system, units) for system in systems]
     if not observed:
-        return unit_verdicts(batch, method, units)
-    return np.array([_no_miss(drawn, batch, index, method, observed) for index in range(len(drawn))], np.bool_)
+        return np.array([given is not None for given in found], np.bool_)
+    runs = enumerate(zip(systems, found, strict=True))
+    return np.array([_no_miss(system, given, index, observed) for index, (system, given) in runs], np.bool_)
 
 
-def _no_miss(drawn: Drawn, batch: compiled.Batch, index: int, method: Method, execution: str) -> bool:
+def _no_miss(system: System, given: Allocation | None, seed: int, execution: str) -> bool:
     """Runs from random first releases, the first from 0, on the units that the test finds, or on equal shares."""
-    p = drawn.parameters
-    given = compiled.given(batch, index, method, Units(p.units)) or _equal(p.units, p.tasks)
-    deadlines = drawn.period[index].tolist()
-    rng = np.random.Generator(np.random.Philox(index))
+    tasks = system.tasks
+    simulated = Simulated(system, given or _equal(system.taskset.platform.compute_units, len(tasks)))
+    periods, rng = [task.period for task in tasks], np.random.Generator(np.random.Philox(seed))
     for run in range(RUNS_OF_A_TASKSET):
-        offsets = [0] * p.tasks if not run else rng.integers(0, drawn.period[index]).tolist()
-        longest, _ = simulate_units(batch, index, method, given, offsets, Way(execution, seed=run))
-        if any(seen > deadline for seen, deadline in zip(longest, deadlines, strict=True)):
+        offsets = [0] * len(tasks) if not run else rng.integers(0, periods).tolist()
+        longest, _ = simulate_units(simulated, offsets, Way(execution, seed=run))
+        if any(seen > task.deadline for seen, task in zip(longest, tasks, strict=True)):
             return False
     return True
 

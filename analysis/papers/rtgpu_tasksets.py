@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random tasksets by table 1 of RTGPU (section 6.1), as flat arrays for the compiled tests.
+"""Random tasksets by table 1 of RTGPU (section 6.1).
 
 Taskset i of a seed is always the same: its numbers are splitmix64 of the seed, i and their place.  All lengths are
 whole ns, drawn uniformly; utilizations are drawn from (0, 1) and scaled to their sum, so that one may exceed 1.
@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.model import MS, Copy, CpuSegment, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
-from analysis.rtgpu.compiled import Batch
-from gpurt._gpurt import lib
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Drawn:
         return len(self.period)
 
     def taskset(self, index: int) -> Taskset:
-        """One taskset for the readable tests."""
+        """One taskset."""
         p = self.parameters
         tasks = tuple(
             Task(f"t{i}", 0, p.tasks - i, int(self.period[index, i]), int(self.period[index, i]), self._job(index, i))
@@ -96,40 +94,6 @@ class Drawn:
                 segments.append(GpuSegment(Span.exactly(0), Span.exactly(0), parts=(*copies[:1], one, *copies[1:])))
         return tuple(segments)
 
-    def batch(self) -> Batch:
-        """All tasksets as flat arrays."""
-        p, sets = self.parameters, len(self)
-        need, row = _pattern(p)
-        tasks, steps = sets * p.tasks, len(need)
-        worst = np.zeros((tasks, steps), np.int64)
-        worst[:, need == lib.GPURT_RTGPU_CPU] = self.cpu.reshape(tasks, -1)
-        worst[:, need == lib.GPURT_RTGPU_BUS] = self.copy.reshape(tasks, -1)
-        rows = np.arange(tasks, dtype=np.uint32)[:, None] * np.uint32(p.segments - 1) + row[None, :]
-        numbers = {
-            "cpu": np.zeros(tasks, np.uint32), "user": np.full(tasks, p.segments > 1, np.uint32),
-            "best_effort": np.zeros(tasks, np.uint32), "need": np.tile(need, tasks),
-            "row": rows.astype(np.uint32).reshape(-1), "steps": np.arange(tasks + 1, dtype=np.uint32) * steps,
-        }  # fmt: skip
-        best_table, worst_table = self._tables()
-        times = {
-            "period": self.period.reshape(-1), "deadline": self.period.reshape(-1), "worst": worst.reshape(-1),
-            "best": (worst * p.best // 1000).reshape(-1), "table_best": best_table, "table_worst": worst_table,
-        }  # fmt: skip
-        first = np.arange(sets + 1, dtype=np.uint32) * np.uint32(p.tasks)
-        numbers["steps"] = numbers["steps"].astype(np.uint32)
-        return Batch(first.astype(np.uint32), numbers, times, p.units)
-
-    def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lemma 5.1 for every kernel and number of units, flat (analysis/model/kernel.py)."""
-        p = self.parameters
-        work = self.kernel.reshape(-1, 1)
-        overhead = work * p.overhead // 1000
-        virtual = 2 * np.arange(1, p.units + 1, dtype=np.int64)[None, :]
-        grown = p.interleave * work - 1000 * overhead
-        worst = overhead - (-grown // (1000 * virtual))
-        best = work * p.best // 1000 // virtual
-        return np.ascontiguousarray(best).reshape(-1), np.ascontiguousarray(worst).reshape(-1)
-
 
 def _span(length: int, best: int) -> Span:
     return Span(length, length * best // 1000)
@@ -137,19 +101,6 @@ def _span(length: int, best: int) -> Span:
 
 def _overhead(length: int, parameters: Parameters) -> int:
     return length * parameters.overhead // 1000
-
-
-def _pattern(p: Parameters) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The resource that each step of a job needs, and the rows of its kernels."""
-    need, row = [], []
-    for i in range(p.segments):
-        need.append(lib.GPURT_RTGPU_CPU)
-        row.append(0)
-        if i + 1 < p.segments:
-            around = [lib.GPURT_RTGPU_BUS] * p.copies
-            need += [*around[:1], lib.GPURT_RTGPU_UNITS, *around[1:]]
-            row += [0] * len(around[:1]) + [i] + [0] * len(around[1:])
-    return np.array(need, np.uint32), np.array(row, np.uint32)
 
 
 def draw(parameters: Parameters, seed: int, count: int, start: int = 0) -> Drawn:

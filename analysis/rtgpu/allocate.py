@@ -23,8 +23,8 @@ Allocation: TypeAlias = tuple[int, ...]
 
 #: If there are more allocations to look at, ``most_slack`` improves one task at a time instead of a search.
 MAX_ALLOCATIONS_SEARCHED = 500
-#: The most responses of tasks that one search computes here.  The compiled search tries many more.
-MOST_TRIED = 50_000
+#: The most responses of tasks that one search computes: up to half a minute.
+MOST_TRIED = 20_000
 
 
 class Endless(ValueError):

@@ -131,7 +131,7 @@ def _form(found: Responses, name: str) -> BoundForm:
             constant += sum(window.reached for window in found.segments[need])
             windows += ((need, window, SEGMENT[need]) for window in found.segments[need])
     solved = all(window.solved for _, window, _ in windows)
-    workloads = [other for need in whole for other in found.above.workloads[need]]
+    workloads = tuple(other for need in whole for other in found.above.workloads[need])
     limit = chain.task.deadline
     if not whole:
         return BoundForm(name, constant, solved and constant <= limit, tuple(windows))

@@ -77,8 +77,8 @@ def _steps(segment: CpuSegment | GpuSegment, units: int, name: str) -> list[Chai
     if isinstance(segment, CpuSegment):
         return [_step(Need.CPU, segment.time)]
     if not segment.parts:
-        steps = [_step(Need.CPU, segment.misc)] if segment.misc.worst else []
-        return [*steps, _step(Need.UNITS, segment.pure)]
+        halves = (Need.CPU, segment.misc), (Need.UNITS, segment.pure)
+        return [_step(need, span) for need, span in halves if span.worst]
     return [
         _step(Need.BUS, part.time) if isinstance(part, Copy) else _kernel(part, units, name) for part in segment.parts
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from analysis.model import Task
 from analysis.rta.result import Term, TermKind
 from analysis.rtgpu import stgm
-from analysis.rtgpu.bounds import HOLISTIC, PRINTED, Responses, above, responses
+from analysis.rtgpu.bounds import HOLISTIC, PRINTED, Above, Responses, above, responses
 from analysis.rtgpu.chain import Chain, Need, chain, exact_chain, merged
 
 
@@ -102,7 +102,7 @@ def _suspended(method: Method, found: Chain, around: Around) -> Response:
     whole = method.refined and (method.merges or not around.chunk)
     all_forms = responses(found, others, blocking, method.forms, whole=whole)
     if method.refined:
-        all_forms = _sooner(all_forms, _alone_on_bus(method, found, around, blocking, whole))
+        all_forms = _sooner(all_forms, _alone_on_bus(method, found, around, others, blocking, whole))
     best = all_forms.best
     rests_on = frozenset(
         name
@@ -113,16 +113,25 @@ def _suspended(method: Method, found: Chain, around: Around) -> Response:
     return Response(best.value, best.solved, rests_on, lambda: all_forms.terms(best), best.name)
 
 
-def _alone_on_bus(method: Method, found: Chain, around: Around, blocking: int, whole: bool) -> Responses:
-    """Each copy in a window on the bus that may begin before its request (readings: RTGPU, nothing carried in)."""
+def _alone_on_bus(
+    method: Method, found: Chain, around: Around, carried: Above, blocking: int, whole: bool
+) -> Responses | None:  # fmt: skip
+    """Each copy in a window on the bus that may begin before its request (readings: RTGPU, nothing carried in).
+
+    None if this is never better: the same tasks count as in ``carried``, where they may carry something in.
+    """
     others = above(found, around.higher, around.known if method.tight else {}, (Need.CPU, Need.BUS))
+    if others == carried:
+        return None
     own = max(found.lengths(Need.BUS), default=0)
     chunk = around.chunk if around.chunk and not method.merges else own
     return responses(found, others, max(blocking, min(own, chunk)), PRINTED, whole=whole)
 
 
-def _sooner(one: Responses, other: Responses) -> Responses:
+def _sooner(one: Responses, other: Responses | None) -> Responses:
     """The one whose best form is better, of equals the first."""
+    if other is None:
+        return one
     first, second = one.best, other.best
     return other if (not second.solved, second.value) < (not first.solved, first.value) else one
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from itertools import accumulate
 
-from analysis.rtgpu.chain import Need
-from analysis.rtgpu.compiled import Batch
-from analysis.rtgpu.method import Method
+from analysis.model import Task
+from analysis.rtgpu.analyse import System
+from analysis.rtgpu.chain import Need, chain
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
+
+#: The sum of the times, as often as there are tasks, must be shorter, ns: then all instants fit into 63 bits.
+MAX_SUM_NS = 2**58
 
 EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_RTGPU_WORST, "best": lib.GPURT_RTGPU_BEST, "extreme": lib.GPURT_RTGPU_EXTREME,
@@ -44,38 +49,66 @@ class Stretch:
     asked: int
 
 
-def prepared(batch: Batch, index: int, method: Method, way: Way, given: Sequence[int], cycles: int) -> tuple[Any, Any]:
-    """The C struct that says how to simulate taskset ``index``, and the units, which must outlive it.
+@dataclass(frozen=True)
+class Simulated:
+    """A system to simulate, whose methods must be called in one thread.  ``given``: units of the real-time tasks."""
 
-    Raises ValueError: a task with a kernel has no unit, or more than the batch knows.
-    """
-    begin, end = map(int, batch.first[index : index + 2])
-    users = batch.numbers["user"][begin:end].tolist()
-    if any(user and not 1 <= units <= batch.columns for user, units in zip(users, given, strict=False)):
-        raise ValueError(f"every task with a kernel needs 1 to {batch.columns} units")
-    units = ffi.new("u32[]", [*given, *[1] * (end - begin - len(given)), 0])
-    longest = max(map(int, batch.times["period"][begin:end]), default=0)
-    sim = ffi.new("struct gpurt_rtgpu_sim *")
-    sim.spins, sim.stream, sim.merges = not method.forms, way.stream, method.merges
-    sim.execution, sim.sporadic, sim.seed = EXECUTION[way.execution], way.sporadic, way.seed % 2**64
-    sim.early, sim.horizon, sim.given = way.early, cycles * longest, units
-    return sim, units
+    system: System
+    given: Sequence[int]
+
+    @cached_property
+    def order(self) -> list[Task]:
+        """The tasks as the compiled simulator counts them, most urgent first."""
+        return [*self.system.tasks, *(task for task in self.system.taskset if task.best_effort)]
+
+    @cached_property
+    def _arrays(self) -> dict[str, CData]:
+        """The arrays of struct gpurt_rtgpu_sim.  Raises as ``prepared``."""
+        order = self.order
+        units = [*self.given, *[1] * (len(order) - len(self.given))]
+        chains = [chain(task, count).steps for task, count in zip(order, units, strict=True)]
+        steps = [step for one in chains for step in one]
+        if (sum(step.worst for step in steps) + sum(task.period for task in order)) * len(order) > MAX_SUM_NS:
+            raise OverflowError("times are too long to be simulated")
+        numbers = {
+            "cpu": [task.cpu for task in order], "need": [step.need.value for step in steps],
+            "steps": list(accumulate(map(len, chains), initial=0)),
+        }  # fmt: skip
+        times = {
+            "period": [task.period for task in order], "deadline": [task.deadline for task in order],
+            "best": [step.best for step in steps], "worst": [step.worst for step in steps],
+        }  # fmt: skip
+        arrays = {name: ffi.new("u32[]", values) for name, values in numbers.items()}
+        return arrays | {name: ffi.new("int64_t[]", values) for name, values in times.items()}
+
+    def prepared(self, way: Way, cycles: int = 1) -> CData:
+        """The C struct that says how to simulate, valid while this object is.
+
+        Raises ValueError: a task with a kernel has no unit; OverflowError: times are too long.
+        """
+        sim, method = ffi.new("struct gpurt_rtgpu_sim *"), self.system.method
+        for name, values in self._arrays.items():
+            setattr(sim, name, values)
+        sim.tasks, sim.chunk = len(self.order), self.system.chunk
+        sim.spins, sim.stream, sim.merges = not method.forms, way.stream, method.merges
+        sim.execution, sim.sporadic, sim.seed = EXECUTION[way.execution], way.sporadic, way.seed % 2**64
+        sim.early = way.early
+        sim.horizon = cycles * max((task.period for task in self.order), default=0)
+        return sim
 
 
 def simulate_units(
-    batch: Batch, index: int, method: Method, given: Sequence[int], offsets: Sequence[int], way: Way = Way(),
-    cycles: int = 4, room: int = 0,
+    simulated: Simulated, offsets: Sequence[int], way: Way = Way(), cycles: int = 4, room: int = 0
 ) -> tuple[tuple[int, ...], list[Stretch]]:  # fmt: skip
     """The longest response of each task, ns, and up to ``room`` stretches of what happened.
 
-    ``given``: units of the real-time tasks.  Jobs are released during ``cycles`` times the longest period.
+    Jobs are released during ``cycles`` times the longest period.  Raises as ``Simulated.prepared``.
     """
-    sim, _units = prepared(batch, index, method, way, given, cycles)
-    count = int(batch.first[index + 1]) - int(batch.first[index])
+    sim, count = simulated.prepared(way, cycles), len(simulated.order)
     first, longest = ffi.new("int64_t[]", [*offsets, 0]), ffi.new("int64_t[]", count + 1)
     sim.offset = first
     spans = ffi.new("struct gpurt_rtgpu_span[]", room) if room else ffi.NULL
-    used = lib.gpurt_rtgpu_simulate(batch.view(), index, sim, longest, spans, room)
+    used = lib.gpurt_rtgpu_simulate(sim, longest, spans, room)
     if used < 0:
         raise MemoryError
     found = [Stretch(s.task, Need(s.need), s.begin, s.end, s.asked) for s in spans[0 : min(used, room)]] if room else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from analysis.model import Taskset, Waiting
 from analysis.rta.result import Reason, Result
-from analysis.rtgpu import compiled
+from analysis.rtgpu.allocate import run_allocation
 from analysis.rtgpu.analyse import System, Units, failed, on_units
 from analysis.rtgpu.method import Method
 
@@ -36,7 +36,7 @@ def _run(method: Method, taskset: Taskset) -> Result:
     given = stated_units(system)
     if given is None:
         try:
-            return compiled.run_method(system, Units.of(total, taskset.platform.sizes))
+            return run_allocation(system, Units.of(total, taskset.platform.sizes))
         except ValueError as error:
             return failed(system, Reason.NO_UNITS, str(error))
     if why := too_many(given, total):

@@ -6,9 +6,10 @@ The search for the least window that is long enough is here, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import accumulate
 
 from analysis.model.fixed_point import MAX_SEARCH_STEPS
 from analysis.rta.recurrence import FRACTION_SCALE
@@ -39,37 +40,34 @@ class Workload:
         """The time after which the pattern of later jobs repeats, ns; the period."""
         return sum(self.lengths) + sum(self.gaps) + self.later
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        """How long after a job's first segment each of its segments starts at the earliest, ns."""
+        return list(accumulate((length + gap for length, gap in zip(self.lengths, self.gaps, strict=False)), initial=0))
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """The work of a job before each of its segments, ns."""
+        return list(accumulate(self.lengths[:-1], initial=0))
+
     def phase(self, start: int, window: int) -> tuple[int, int]:
-        """W^h(t) for h = ``start``, and for how long beyond t it goes on growing with slope 1, ns."""
-        done, left, run = self._job(start, window, self.first)
-        if left < 0:
-            return done, run
-        jobs, left = divmod(left, self.cycle)
-        more, _, run = self._job(0, left, self.later)
-        return done + jobs * self.work + more, run
+        """W^h(t) for h = ``start``, and for how long beyond t it goes on growing with slope 1, ns.
 
-    def _job(self, begin: int, window: int, last: int) -> tuple[int, int, int]:
-        """The work of segments ``begin`` to n - 1, with the gaps after them, in a window.
-
-        Returns the work, the rest of the window (-1 if it ends earlier), and how long slope 1 lasts beyond the window.
+        It is W^0, seen from the start of segment h on and less the work before it.
         """
-        done, left = 0, window
-        for index in range(begin, len(self.lengths)):
-            length = self.lengths[index]
-            if left < length:
-                return done + left, -1, length - left
-            done, left = done + length, left - length
-            gap = self.gaps[index] if index < len(self.gaps) else last
-            if left < gap:
-                return done, -1, 0
-            left -= gap
-        return done, left, 0
+        time, done = self._starts[start] + window, -self._before[start]
+        second = self.cycle - self.later + self.first
+        if time >= second:
+            jobs, time = divmod(time - second, self.cycle)
+            done += (1 + jobs) * self.work
+        index = bisect_right(self._starts, time) - 1
+        into, length = time - self._starts[index], self.lengths[index]
+        done += self._before[index]
+        return (done + into, length - into) if into < length else (done + length, 0)
 
     def at(self, window: int) -> tuple[int, int]:
         """W(t), ns, and for how long beyond t it certainly goes on growing with slope 1, ns."""
-        found = [self.phase(start, window) for start in range(len(self.lengths))]
-        most = max((value for value, _ in found), default=0)
-        return most, max((run for value, run in found if value == most), default=0)
+        return max((self.phase(start, window) for start in range(len(self.lengths))), default=(0, 0))
 
 
 def fresh(chain: Chain, need: Need) -> Workload | None:
@@ -123,7 +121,7 @@ class Window:
         return self.reached if self.counted is None else self.counted
 
 
-def least_begin(blocking: int, length: int, others: Sequence[Workload], limit: int) -> Window:
+def least_begin(blocking: int, length: int, others: tuple[Workload, ...], limit: int) -> Window:
     """The response of a request of ``length`` ns that is not interrupted once it has begun, ns.
 
     It begins after ``blocking`` and what others have until then, also at that very instant.
@@ -133,7 +131,8 @@ def least_begin(blocking: int, length: int, others: Sequence[Workload], limit: i
     return replace(window, reached=reached, solved=window.solved and reached <= limit, counted=window.reached)
 
 
-def least_window(constant: int, others: Sequence[Workload], limit: int) -> Window:
+@lru_cache(4096)  # a task's segments ask the same on each number of units that it may get
+def least_window(constant: int, others: tuple[Workload, ...], limit: int) -> Window:
     """Searches the least solution up to ``limit`` ns.
 
     While some W has slope 1, x falls behind the right-hand side by the same amount or more, so that the search jumps

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from analysis.chains.observed import observed
-from analysis.model import FEDERATED, Taskset
-from analysis.rtgpu import compiled
+from analysis.model import FEDERATED, Task, Taskset
+from analysis.rtgpu.allocate import run_allocation
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.assumed import assumed_of_units
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
-from analysis.rtgpu.simulate import Way, prepared
+from analysis.rtgpu.simulate import Simulated, Way
 from analysis.rtgpu.verdict import stated_units, too_many
 from analysis.simulation.simulate import MAX_VIRTUAL_NS, Observed, Options, Simulation, SimulationError, default_horizon
 from analysis.traces.trace import About, Event, Kind, Trace, costs_of, placed_of, traced_times
@@ -61,10 +61,14 @@ class Federated:
             raise SimulationError("times, and 20 times the longest period, must be below 2^60 ns to be simulated")
         return cls(system, _units(system), options)
 
+    @cached_property
+    def _simulated(self) -> Simulated:
+        return Simulated(self.system, [self.given.get(task.name, 0) for task in self.system.tasks])
+
     @property
-    def order(self) -> list[CData]:
+    def order(self) -> list[Task]:
         """The tasks as the compiled simulator counts them."""
-        return [*self.system.tasks, *(task for task in self.system.taskset if task.best_effort)]
+        return self._simulated.order
 
     @property
     def notes(self) -> list[str]:
@@ -112,25 +116,18 @@ class Federated:
                 "times": traced_times(taskset), "placed": placed_of(taskset), "costs": costs_of(taskset)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 
-    @cached_property
-    def _given(self) -> list[int]:
-        return [self.given.get(task.name, 0) for task in self.system.tasks]
-
-    @cached_property
-    def _batch(self) -> compiled.Batch:
-        return compiled.from_systems([self.system], max([1, *self._given]))
-
     def _run(self, offsets: Sequence[int], seed: int, seen: CData, spans: CData = ffi.NULL, room: int = 0) -> int:
-        given, batch = self._given, self._batch
-        way = Way(self.options.execution, self.options.sporadic, seed)
-        sim, _units = prepared(batch, 0, self.system.method, way, given, 1)
+        try:
+            sim = self._simulated.prepared(Way(self.options.execution, self.options.sporadic, seed))
+        except OverflowError as error:
+            raise SimulationError(f"policy federated: {error}") from None
         if self.options.horizon is None:
             sim.horizon = default_horizon(self.system.taskset)
         else:
             sim.horizon = self.options.horizon
         first, longest = ffi.new("int64_t[]", [*offsets, 0]), ffi.new("int64_t[]", len(offsets) + 1)
         sim.offset, sim.seen, sim.marks = first, seen, bool(room)
-        used = int(lib.gpurt_rtgpu_simulate(batch.view(), 0, sim, longest, spans, room))
+        used = int(lib.gpurt_rtgpu_simulate(sim, longest, spans, room))
         if used < 0:
             raise MemoryError
         return used
@@ -175,7 +172,7 @@ def _units(system: System) -> dict[str, int]:
         return {}
     platform = system.taskset.platform
     try:
-        result = compiled.run_method(system, Units.of(platform.compute_units, platform.sizes))
+        result = run_allocation(system, Units.of(platform.compute_units, platform.sizes))
     except ValueError as error:
         raise SimulationError(f"policy federated: {error}") from None
     if not result.schedulable or result.units is None:

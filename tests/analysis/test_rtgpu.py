@@ -75,6 +75,12 @@ def test_responses_of_lemma_2_2_and_2_3_by_hand() -> None:
     assert wcrts(RTGPU_PRINTED, two, 1, 1) == [7, 21]
 
 
+@pytest.mark.parametrize(("length", "bound"), [(3, 6), (4, 7), (5, 10), (8, 13), (9, 15), (15, 21), (17, 23), (21, 27)])
+def test_a_task_below_one_that_suspends_has_the_least_x_with_x_equal_to_c_and_w(length: int, bound: int) -> None:
+    first = task("t1", 2, 20, 20, cpu(2), part(fixed(4)), cpu(1))
+    assert wcrts(RTGPU_PRINTED, Taskset(Platform(1), (first, task("t2", 1, 60, 60, cpu(length)))), 1, 0) == [7, bound]
+
+
 # 9.2
 
 
@@ -169,8 +175,13 @@ def test_lower_bounds_that_are_none_are_unsound() -> None:
 
 @pytest.mark.parametrize(("units", "best", "worst"), [(1, 10, 19.2), (2, 5, 10.8), (10, 1, 4.08)])
 def test_lemma_5_1(units: int, best: float, worst: float) -> None:
+    """A lower task meets the second CPU segment after the shortest kernel."""
     time = kernel(20, 1800, 2.4).on(units)
     assert (time.best, time.worst) == (ms(best), ms(worst))
+    high = task("t1", 2, 90, 45, cpu(1), part(kernel(20, 1800, 2.4)), cpu(1))
+    for length, met in ((best / 2, 1), (best, 1), (best + 1, 2)):
+        two = Taskset(Platform(1), (high, task("t2", 1, 90, 90, cpu(length))))
+        assert wcrts(RTGPU_PRINTED, two, units, 0) == [worst + 2, length + met]
 
 
 def test_kernel_times_are_rounded_to_the_safe_side() -> None:
@@ -239,7 +250,7 @@ def test_a_workload_is_that_of_the_earliest_schedule_and_1_lipschitz(work: Workl
 @settings(max_examples=tries(150), deadline=None)
 def test_the_search_finds_the_least_window(others: list[Workload], constant: int, limit: int) -> None:
     least = next((x for x in range(limit + 1) if x == constant + sum(o.at(x)[0] for o in others)), None)
-    found = least_window(constant, others, limit)
+    found = least_window(constant, tuple(others), limit)
     assert (found.reached if found.solved else None) == least
     assert found.solved or found.reached > limit
 
@@ -255,11 +266,17 @@ def test_the_search_does_not_creep() -> None:
             calls += 1
             return super().at(window)
 
-    assert least_window(1, [Counted((second,), (), 9 * second, 9 * second)], 5 * second).reached == second + 1
+    assert least_window(1, (Counted((second,), (), 9 * second, 9 * second),), 5 * second).reached == second + 1
     assert calls < 10
     full = Counted((10,), (), 0, 0)
-    assert not least_window(1, [full], second).solved
+    assert not least_window(1, (full,), second).solved
     assert calls < 10
+
+
+@pytest.mark.parametrize("name", ["rtgpu", "stgm", "stgm-published"])
+def test_below_a_task_that_fills_its_cpu_none_has_a_bound(name: str) -> None:
+    full = Taskset(Platform(1), (task("a", 2, 1e-5, 1e-5, cpu(1e-5)), task("b", 1, 1000, 1000, cpu(1e-6))))
+    assert wcrts(METHODS[name], full, 0, 0) == [1e-5, None]
 
 
 # Whole tasksets

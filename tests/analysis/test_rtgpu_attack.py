@@ -15,7 +15,7 @@ from attack_outcome import Effort, Outcome
 from attack_report import toml
 from builders import cpu, ms
 from effort import tries
-from own_units import Bounds, attack_own, attack_units, compiled_bounds, random_units
+from own_units import attack_own, attack_units, random_units
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 from units_searched import bounds as bounds_on
 from units_searched import worst
@@ -23,12 +23,11 @@ from units_searched import worst
 from analysis.model import Platform, Taskset
 from analysis.papers import registry
 from analysis.papers.registry import METHODS, RTGPU_EXPECTED, RTGPU_PRINTED
-from analysis.rtgpu import bounds, compiled, method, stgm, workload
-from analysis.rtgpu.allocate import named_allocation
+from analysis.rtgpu import bounds, method, stgm, workload
 from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
-from analysis.rtgpu.simulate import Stretch, Way, simulate_units
+from analysis.rtgpu.simulate import Simulated, Stretch, Way, simulate_units
 from analysis.taskset import load
 from pycontrol import cli
 
@@ -36,13 +35,9 @@ SETS = 100_000 if os.environ.get("GPURT_LONG") else tries(400, 100)
 SOUND = [name for name in METHODS if name != "rtgpu-expected"]
 
 
-def flat(taskset: Taskset, chunk: int = 0) -> compiled.Batch:
-    return compiled.from_systems([System(RTGPU, taskset, chunk)], 3)
-
-
 def seen(taskset: Taskset, given: Sequence[int], way: Way = Way(), cycles: int = 1) -> list[Stretch]:  # noqa: B008
     """The stretches of a run in which all tasks are released at 0."""
-    return simulate_units(flat(taskset), 0, RTGPU, given, [0] * len(taskset), way, cycles, room=1000)[1]
+    return simulate_units(Simulated(System(RTGPU, taskset), given), [0] * len(taskset), way, cycles, room=1000)[1]
 
 
 def test_the_trace_of_example_a() -> None:
@@ -59,7 +54,7 @@ def test_the_trace_of_example_a() -> None:
 
 def test_a_kernel_that_takes_no_time_delays_a_lower_task() -> None:
     """9.7: 11 ms are observed, more than lower bounds equal to upper ones allow."""
-    longest, _ = simulate_units(flat(SHORTER), 0, RTGPU, (1, 0), (0, 0), Way("best"))
+    longest, _ = simulate_units(Simulated(System(RTGPU, SHORTER), (1, 0)), (0, 0), Way("best"))
     assert longest == (ms(10), ms(11))
     assert on_units(System(RTGPU, SHORTER), {"t1": 1}).wcrt("t2") == ms(11)
     assert on_units(System(RTGPU_EXPECTED, SHORTER), {"t1": 1}).wcrt("t2") == ms(8)
@@ -76,10 +71,8 @@ def chain_of_copies() -> Taskset:
 def test_one_lower_copy_is_too_little_for_a_task_that_waits_busily() -> None:
     """Each of k's two copies waits for one of l's: with one copy of blocking k would need 10 ms."""
     system = System(STGM, chain_of_copies())
-    batch = flat(chain_of_copies())
-    longest = max(
-        simulate_units(batch, 0, STGM, (1, 1), (offset * ms(0.5), 0), Way())[0][0] for offset in range(30)
-    )  # fmt: skip
+    simulated = Simulated(system, (1, 1))
+    longest = max(simulate_units(simulated, (offset * ms(0.5), 0))[0][0] for offset in range(30))
     one_copy = ms(5 + 5)
     assert longest > one_copy
     bound = on_units(system, {"k": 1, "l": 1}).wcrt("k")
@@ -116,8 +109,8 @@ def test_the_bus_is_given_by_priority_and_never_taken(chunk: int) -> None:
         taskset = random_units(rng, 4, 2)
         offsets = [rng.randrange(t.period) for t in taskset]
         way = Way(rng.choice(["worst", "random", "extreme"]), rng.random() < 0.5, rng.getrandbits(60))
-        batch = flat(taskset, chunk)
-        _, found = simulate_units(batch, 0, RTGPU, [2] * len(taskset), offsets, way, room=3000)
+        simulated = Simulated(System(RTGPU, taskset, chunk), [2] * len(taskset))
+        _, found = simulate_units(simulated, offsets, way, room=3000)
         bus = sorted((s for s in found if s.need is Need.BUS), key=lambda s: s.begin)
         copies += len(bus)
         for before, after in pairwise(bus):
@@ -131,10 +124,21 @@ def test_the_bus_is_given_by_priority_and_never_taken(chunk: int) -> None:
 
 def test_observed_responses_are_within_the_bounds_of_the_examples() -> None:
     for taskset, given in ((EXAMPLE_A, (1, 1)), (EXAMPLE_A, (1, 2)), (EXAMPLE_B, (2, 1, 1)), (EXAMPLE_B, (2, 1, 2))):
-        observed = worst(flat(taskset), 0, RTGPU, given, 300, Way(seed=5)).longest
+        observed = worst(Simulated(System(RTGPU, taskset), given), 300, Way(seed=5)).longest
         for name in ("rtgpu", "rtgpu-tight"):
             found = bounds_on(System(METHODS[name], taskset), given)
             assert all(got <= bound for got, bound in zip(observed, found, strict=True))
+
+
+def test_kernels_without_units_are_not_simulated() -> None:
+    with pytest.raises(ValueError, match="has a kernel and no units"):
+        seen(EXAMPLE_A, (0, 1))
+
+
+def test_times_that_would_not_fit_into_63_bits_are_not_simulated() -> None:
+    long = Taskset(Platform(1), (task("a", 1, 2**59 / 1e6, 2**59 / 1e6, cpu(1)),))
+    with pytest.raises(OverflowError, match="too long to be simulated"):
+        seen(long, (0,))
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -158,25 +162,19 @@ def test_a_counterexample_is_a_file(tmp_path: Path) -> None:
     assert cli.run(["experiment", "attack", "rtgpu", "-o", str(tmp_path)]) == 2
 
 
-# Planted mistakes.  Each changes one thing in the readable bounds.
+# Planted mistakes.  Each changes one thing in the bounds.
 
 
-def readable(system: System, given: Sequence[int]) -> Sequence[int] | None:
-    result = on_units(system, named_allocation(system, given))
-    found = [result.wcrt(task.name) for task in system.tasks]
-    return [wcrt for wcrt in found if wcrt is not None] if result.schedulable else None
-
-
-def broken_sets(used: Method, seed: int, most: int = 3000, found: Bounds = readable) -> bool:
+def broken_sets(used: Method, seed: int, most: int = 3000) -> bool:
     """Whether a bound is broken; ``most`` bounded sets are attacked."""
     rng, outcome = random.Random(seed), Outcome(used.name)
     while outcome.schedulable < most and not outcome.violations:
-        outcome = outcome.joined(attack_units(rng, used, 30, 1, found))
+        outcome = outcome.joined(attack_units(rng, used, 30, 1))
     return outcome.violations > 0
 
 
 def test_lower_bounds_equal_to_upper_ones_are_broken() -> None:
-    assert broken_sets(RTGPU_EXPECTED, 27, found=compiled_bounds)
+    assert broken_sets(RTGPU_EXPECTED, 27)
 
 
 def test_right_bounds_are_not_broken() -> None:

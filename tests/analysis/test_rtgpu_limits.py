@@ -17,7 +17,7 @@ from analysis.papers import registry
 from analysis.papers.registry import METHODS
 from analysis.rta.regions import longest_known, whole_segments, with_region
 from analysis.rta.result import Failure, Reason
-from analysis.rtgpu import compiled
+from analysis.rtgpu.allocate import find_allocation, run_allocation
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import RTGPU
 
@@ -64,8 +64,7 @@ def test_of_numbers_of_units_with_equal_times_the_shortest_best_case_counts(bloc
     assert one.monotone(4)
 
 
-def test_a_gpu_segment_without_gpu_work_needs_no_units_in_the_compiled_form() -> None:
-    """Its row of kernel times was looked up on 0 units: that was the last entry of the task above."""
+def test_a_gpu_segment_without_gpu_work_needs_no_units() -> None:
     empty = GpuSegment(Span.exactly(ms(1)), Span.exactly(0))
     taskset = Taskset(Platform(1, compute_units=4), (
         task("a", 3, 90, 90, cpu(1), part(fixed(30))), task("b", 2, 90, 90, cpu(1), empty, cpu(1)),
@@ -76,7 +75,7 @@ def test_a_gpu_segment_without_gpu_work_needs_no_units_in_the_compiled_form() ->
         result = on_units(system, {"a": 1})
         expected = tuple(result.wcrt(one.name) for one in taskset)
         assert bounds_of(system, (1, 0, 0)) == expected
-        assert compiled.find_units(system, Units(4)) == ((1, 0, 0), expected)
+        assert find_allocation(system, Units(4)) == (1, 0, 0)
     assert on_units(System(RTGPU, taskset), {"a": 1}).wcrt("b") == ms(4)
 
 
@@ -125,5 +124,5 @@ def test_on_no_units_tasks_of_equal_priority_have_no_allocation(name: str) -> No
     first, second = task("a", 1, 20, 20, cpu(1)), task("b", 1, 20, 20, cpu(2), part(kernel(4, 1000, 0)), core=1)
     taskset = Taskset(Platform(2, compute_units=8), (first, second))
     method = METHODS[name]
-    assert compiled.run_method(System(method, taskset, 0), Units(1)).schedulable
-    assert not compiled.run_method(System(method, taskset, 0), Units(0)).schedulable
+    assert run_allocation(System(method, taskset, 0), Units(1)).schedulable
+    assert not run_allocation(System(method, taskset, 0), Units(0)).schedulable

@@ -7,22 +7,20 @@ Times are small whole numbers, so that many bounds exist and events often meet a
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from attack_outcome import Effort, Longest, Outcome
 from attack_search import USUAL as USUAL_EFFORT
 from attack_search import gathered
-from units_searched import bounds as bounds_on
-from units_searched import worst
+from units_searched import bounds, worst
 
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.rta import Test
-from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System
 from analysis.rtgpu.method import Method
-from analysis.rtgpu.simulate import Way
+from analysis.rtgpu.simulate import Simulated, Way
 from analysis.rtgpu.verdict import UnitsTest
 
 #: Tasksets that one process takes at a time.  A seed's tasksets depend on this number.
@@ -31,8 +29,6 @@ SYSTEMS_A_BATCH = 500
 MAX_CPUS_DRAWN = 3
 #: How tasks are simulated, except for what is random.
 USUAL = Way()
-#: Bounds of all tasks, most urgent first, ns, on these units; None if a task has none.
-Bounds = Callable[[System, Sequence[int]], "Sequence[int] | None"]
 
 
 def _placed(taskset: Taskset, given: Sequence[int]) -> Taskset:
@@ -98,15 +94,8 @@ def with_best_effort(rng: random.Random, taskset: Taskset) -> Taskset:
     return Taskset(taskset.platform, (*taskset, replace(task, segments=kept)))
 
 
-def compiled_bounds(system: System, given: Sequence[int]) -> Sequence[int] | None:
-    """Bounds by the compiled implementation."""
-    found = bounds_on(system, given)
-    return found if len(found) == len(system.tasks) else None
-
-
 def attack_units(
-    rng: random.Random, method: Method, runs: int, cpus: int = MAX_CPUS_DRAWN, bounds: Bounds = compiled_bounds,
-    way: Way = USUAL,
+    rng: random.Random, method: Method, runs: int, cpus: int = MAX_CPUS_DRAWN, way: Way = USUAL
 ) -> Outcome:  # fmt: skip
     """Attacks the bounds of one random taskset, on up to ``cpus`` CPUs, on random units."""
     taskset = random_units(rng, 4, rng.randint(1, cpus), table=rng.random() < 0.2)
@@ -115,11 +104,9 @@ def attack_units(
     system = System(method, taskset, chunk=rng.choice([0, 0, 0, 1, 2]))
     given = tuple(rng.randint(1, 3) if user else 0 for user in system.users)
     found = bounds(system, given)
-    if found is None:
+    if len(found) < len(system.tasks):
         return Outcome(method.name, 1)
-    # Simulated are lengths between the taskset's own bounds, also where a method takes these as equal.
-    batch = compiled.from_systems([replace(system, method=replace(method, exact=False))], 3)
-    seen = worst(batch, 0, method, given, runs, replace(way, seed=rng.getrandbits(60)))
+    seen = worst(Simulated(system, given), runs, replace(way, seed=rng.getrandbits(60)))
     placed = _placed(taskset, given)
     rows = zip(system.tasks, found, seen.longest, seen.ways, seen.offsets, strict=False)
     longest = [Longest(placed, task.name, bound, got, run, at) for task, bound, got, run, at in rows]

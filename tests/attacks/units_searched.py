@@ -1,37 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compiled bounds on given units, and the longest responses that a search in the simulator of own units finds."""
+"""Bounds on given units, and the longest responses that a search in the simulator of own units finds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from analysis.papers.experiments.generate import Draws
-from analysis.rtgpu import compiled
-from analysis.rtgpu.analyse import System
-from analysis.rtgpu.compiled import Batch
-from analysis.rtgpu.method import Method
-from analysis.rtgpu.simulate import EXECUTION, Way, prepared
+from analysis.rtgpu.allocate import named_allocation
+from analysis.rtgpu.analyse import System, on_units
+from analysis.rtgpu.simulate import EXECUTION, Simulated, Way
 from gpurt._gpurt import ffi, lib
 
 
 def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:
-    """Bounds on an allocation, ns: of the tasks, most urgent first, before the first one without a bound.
-
-    Raises ValueError if a task with a kernel has no units.
-    """
-    if [count > 0 for count, user in zip(given, system.users, strict=True) if user].count(False):
-        raise ValueError("every task with a kernel needs units")
-    return bounds_in(compiled.from_systems([system], max(*given, 1) if given else 1), 0, system.method, given)
-
-
-def bounds_in(batch: Batch, index: int, method: Method, given: Sequence[int]) -> tuple[int, ...]:
-    """The same for one taskset of a batch, whose tasks with kernels have units, no more than it has columns."""
-    count = int(batch.first[index + 1] - batch.first[index])
-    wcrts, units = ffi.new("int64_t[]", count + 1), ffi.new("u32[]", [*given, 0])
-    solved = lib.gpurt_rtgpu_bounds(batch.view(), compiled.facts_of(method, False), index, units, wcrts)
-    assert solved >= 0
-    return tuple(wcrts[0:solved])
+    """Bounds on an allocation, ns: of the tasks, most urgent first, before the first one without a bound."""
+    result = on_units(system, named_allocation(system, given))
+    found = (result.wcrt(task.name) for task in system.tasks)
+    return tuple(wcrt for wcrt in takewhile(lambda one: one is not None, found) if wcrt is not None)
 
 
 @dataclass(frozen=True)
@@ -64,21 +51,17 @@ def _varied(random: _Random, periods: Sequence[int], known: Sequence[int]) -> li
     return found
 
 
-def worst(
-    batch: Batch, index: int, method: Method, given: Sequence[int], runs: int, way: Way = Way(), cycles: int = 4  # noqa: B008
-) -> SeenResponses:
+def worst(simulated: Simulated, runs: int, way: Way = Way(), cycles: int = 4) -> SeenResponses:  # noqa: B008
     """The longest responses over so many runs, the first with all releases at 0.
 
     The others begin with random first releases, or with those of the longest response of a task so far, one of them
     moved.  All ways of execution.
     """
-    sim, _units = prepared(batch, index, method, way, given, cycles)
-    periods = [int(one) for one in batch.times["period"][int(batch.first[index]) : int(batch.first[index + 1])]]
+    sim, periods = simulated.prepared(way, cycles), [task.period for task in simulated.order]
     count, executions, random = len(periods), list(EXECUTION), _Random(way.seed)
     longest, offset = ffi.new("int64_t[]", count + 1), ffi.new("int64_t[]", count + 1)
     sim.offset, sim.seen = offset, (seen := ffi.new("struct gpurt_rtgpu_seen[]", count + 1))
     best, offsets, ways = [0] * count, [(0,) * count] * count, [way] * count
-    view = batch.view()
     for run in range(runs):
         target = random.integer(0, count - 1) if count else 0
         execution = executions[random.integer(0, 3)] if run else "worst"
@@ -87,7 +70,7 @@ def worst(
         if run and count:
             offset[0:count] = _varied(random, periods, offsets[target])
         sim.execution, sim.sporadic, sim.early, sim.seed = EXECUTION[execution], sporadic, early, seed
-        assert lib.gpurt_rtgpu_simulate(view, index, sim, longest, ffi.NULL, 0) >= 0
+        assert lib.gpurt_rtgpu_simulate(sim, longest, ffi.NULL, 0) >= 0
         for at in range(count):
             if longest[at] > best[at]:
                 best[at], offsets[at] = longest[at], tuple(offset[0:count])

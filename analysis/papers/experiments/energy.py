@@ -59,7 +59,6 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
     complete: bool = False
 
     piece: ClassVar[int] = 20
-    usual: ClassVar[int] = 200
 
     @property
     def labels(self) -> list[str]:

@@ -54,8 +54,6 @@ class Experiment(ABC, Generic[Point, Result]):
     piece: ClassVar[int]
     #: The measures of its table, each with a line for each point; (): a line for each point and curve.
     measures: ClassVar[tuple[str, ...]] = ()
-    #: Tasksets at each point unless the user says how many.
-    usual: ClassVar[int]
 
     @property
     def size(self) -> int:

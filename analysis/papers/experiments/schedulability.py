@@ -64,7 +64,6 @@ class Schedulability(Experiment[Drawable, Counts]):
 
     measures: ClassVar[tuple[str, ...]] = ("schedulable",)
     piece: ClassVar[int] = 250
-    usual: ClassVar[int] = 1000
 
     @property
     def labels(self) -> list[str]:

@@ -11,7 +11,7 @@ from analysis.answers.registry import UNITS as OF_UNITS
 from analysis.answers.verdict import beyond, no_proof
 from analysis.model import FEDERATED, Partition, Task, Taskset
 from analysis.rta import Bound, Reason, Result, Test
-from analysis.rtgpu import allocate, compiled
+from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, failed, on_units
 from analysis.rtgpu.assumed import assumed_of_units
 from analysis.rtgpu.method import METHODS
@@ -82,7 +82,7 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
     if why := loaded.taskset.unserved(name):
         raise UsageError(f"{filename(loaded.path)}: {why}")
     contradiction = mixed_modes(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
-    result = failed(system, Reason.WAITING, contradiction) if contradiction else compiled.run_method(system, units)
+    result = failed(system, Reason.WAITING, contradiction) if contradiction else allocate.run_allocation(system, units)
     if result.schedulable and objective == "slack":
         best = allocate.most_slack(system, units, allocate.of(system, result))
         assert best is not None
