@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Power at an instant, and energy over a window: integrated, and in closed form (equations 2.2, 2.5, 3.2, 3.3)."""
+"""Power at an instant, and energy over a window (equations 2.2, 2.5, 3.2, 3.3)."""
 
 from __future__ import annotations
 
@@ -72,28 +72,3 @@ def power_steps(gpu: SpatialGpu, executions: Sequence[Execution]) -> list[tuple[
                 running = [other for other in running if other is not one]
         found.append((now, instant(gpu, ((one.units, one.power) for one in running))))
     return found
-
-
-def closed_form(gpu: SpatialGpu, executions: Iterable[Execution], begin: int, end: int) -> Energy:
-    """The same without integrating: P^s (end - begin) + M p B + sum of m len (pd - p), split.
-
-    B is the measure of the union of the kernels' intervals.  Proof: while the GPU is busy each unit costs p, and an
-    active one pd - p more.
-    """
-    cut = ((max(one.start, begin), min(one.end, end), one) for one in executions)
-    clipped = [(start, stop, one) for start, stop, one in cut if stop > start]
-    busy = union((start, stop) for start, stop, _ in clipped)
-    used = sum(one.units * (stop - start) for start, stop, one in clipped)
-    dynamic = sum(one.units * (stop - start) * one.power for start, stop, one in clipped)
-    return Energy(gpu.static * (end - begin), gpu.idle * (gpu.units * busy - used), dynamic)
-
-
-def union(intervals: Iterable[tuple[int, int]]) -> int:
-    """The measure of the union of intervals."""
-    covered, reached = 0, None
-    for start, stop in sorted(intervals):
-        begin = start if reached is None else max(start, reached)
-        if stop > begin:
-            covered += stop - begin
-            reached = stop
-    return covered

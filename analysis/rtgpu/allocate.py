@@ -10,7 +10,6 @@ An allocation is a tuple of units, by task, from the most urgent one; 0 for a ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 from typing import TypeAlias
@@ -34,20 +33,9 @@ class Endless(ValueError):
         super().__init__("the search for an allocation did not end: give each task with a kernel a partition")
 
 
-@dataclass(frozen=True)
-class Unallocated:
-    """Why there is no allocation: no number of units saves the task with this index; ``result`` says what it misses."""
-
-    index: int
-    result: Result
-
-
 def find_allocation(system: System, units: Units) -> Allocation | None:
     """An allocation under which every task has a bound, by the least exact method; None if there is none."""
-    if exact_least(system, units):
-        found = least_units(system, units)
-        return found if isinstance(found, tuple) else None
-    return next(search(system, units), None)
+    return least_units(system, units) if exact_least(system, units) else next(search(system, units), None)
 
 
 def exact_least(system: System, units: Units) -> bool:
@@ -66,21 +54,21 @@ def run_allocation(system: System, units: Units) -> Result:
         return failed(system, Reason.NO_UNITS, str(error))
     if found is not None:
         return on_units(system, named_allocation(system, found))
-    return stuck(system, units).result
+    return _stuck(system, units)
 
 
-def stuck(system: System, units: Units) -> Unallocated:
-    """The first task down the priorities that no number of the units that are left saves, and the verdicts there."""
+def _stuck(system: System, units: Units) -> Result:
+    """Verdicts that show the first task down the priorities that no number of the units that are left saves."""
     needed = _reserve(system, 0, units)
     if needed > units.total:
         text = f"{sum(system.users)} tasks have kernels and need {needed} units of the GPU, and there are {units.total}"
-        return Unallocated(0, failed(system, Reason.NO_UNITS, text))
+        return failed(system, Reason.NO_UNITS, text)
     given = _down(system, units)
     index = len(given)
     if index == len(system.tasks):
-        return Unallocated(index - 1, _shown(system, units, given, index - 1))
+        return _shown(system, units, given, index - 1)
     most = _options(system, index, units, units.total - sum(given))[-1]
-    return Unallocated(index, _shown(system, units, [*given, most], index))
+    return _shown(system, units, [*given, most], index)
 
 
 def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Result:
@@ -95,12 +83,12 @@ def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Re
     return result
 
 
-def least_units(system: System, units: Units) -> Allocation | Unallocated:
-    """As few units for each task as it needs, down the priorities (readings: least allocation)."""
+def least_units(system: System, units: Units) -> Allocation | None:
+    """As few units for each task as it needs, down the priorities (readings: least allocation); None if some lacks."""
     if _reserve(system, 0, units) > units.total:
-        return stuck(system, units)
+        return None
     given = _down(system, units)
-    return tuple(given) if len(given) == len(system.tasks) else stuck(system, units)
+    return tuple(given) if len(given) == len(system.tasks) else None
 
 
 def _down(system: System, units: Units) -> list[int]:

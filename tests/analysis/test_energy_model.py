@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 from effort import tries
+from energy_readable.closed_form import closed_form
 from energy_readable.simulate import integral
 from energy_systems import W, analogue, kernel, ns, toy, watts
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.power import Energy, Execution, closed_form, instant, power_steps
+from analysis.energy.power import Energy, Execution, instant, power_steps
 from analysis.energy.preferred import active_energy, best_units, least_energy, mean_utilization, preference
 from analysis.model import Kernel
 from analysis.model.energy import MJ, J, SpatialGpu, SpatialSystem

@@ -20,7 +20,7 @@ from analysis.papers.registry import METHODS, RTGPU_PRINTED
 from analysis.papers.rtgpu_tasksets import Parameters, draw
 from analysis.rta.result import Bound, Reason
 from analysis.rtgpu import allocate
-from analysis.rtgpu.allocate import Allocation, Unallocated, named_allocation
+from analysis.rtgpu.allocate import Allocation, named_allocation
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import RTGPU
 
@@ -160,8 +160,7 @@ def test_least_is_never_better_than_the_search(name: str) -> None:
     rng = random.Random(3)
     for _ in range(tries(200)):
         system, units = System(METHODS[name], random_units(rng, 3, table=True)), Units(4)
-        stuck = isinstance(allocate.least_units(system, units), Unallocated)
-        assert stuck or allocate.find_allocation(system, units) is not None
+        assert allocate.least_units(system, units) is None or allocate.find_allocation(system, units) is not None
 
 
 def test_units_come_in_steps() -> None:

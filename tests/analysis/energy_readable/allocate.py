@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.energy.power import Execution, closed_form
+from analysis.energy.power import Execution
 from analysis.energy.setup import Setup
+from energy_readable.closed_form import closed_form
 from energy_readable.state import ReleasedJob, RunningJob, UnitsState, free_units, is_full, planned
 
 

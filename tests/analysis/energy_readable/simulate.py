@@ -20,10 +20,11 @@ from analysis.energy.outcome import (
     TaskCount,
     executions,
 )
-from analysis.energy.power import Energy, Execution, closed_form, power_steps, union
+from analysis.energy.power import Energy, Execution, power_steps
 from analysis.energy.setup import Setup
 from analysis.model.energy import SpatialGpu
 from energy_readable.baselines import decide
+from energy_readable.closed_form import closed_form, union
 from energy_readable.state import Dispatching, ReleasedJob, RunningJob, UnitsState, in_order, is_full, planned
 
 #: A time that never comes.
