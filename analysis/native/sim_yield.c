@@ -4,7 +4,7 @@
  * group is on.  A post tells the host, which has all others taken off after `lazy`, or sooner: at once after a segment
  * that outlasted that.  Another process's begin has them taken off first.  A process has one order at a time, and one
  * call at a time is carried out, in the order in which agents make them.  No time is longer than the config says; each
- * may be shorter.  Of the processes that take turns, one at a time is on.  It passes its turn on as soon as it may, or
+ * may be shorter.  One of the processes that take turns is on at a time.  It passes its turn on as soon as it may, or
  * later.  The next one comes on when all others have answered that they are off.  While the host knows of an owner
  * nobody passes the turn on, or comes on in a new one.
  */
