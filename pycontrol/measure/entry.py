@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from statistics import median_low
 
 from analysis.taskset import task_name
 from analysis.taskset.clocks import shown
@@ -109,13 +110,14 @@ def _waiting(account: Account) -> str:
     """What the threads did while their GPU work executed; a "?" where that could not be seen.
 
     A thread may also be off its CPU because it was preempted: so one job that hardly slept proves more than jobs that
-    did.
+    did, and most jobs have to have slept inside their segments.
     """
-    shares = [job.slept for run in account.results for job in run.jobs.jobs if job.segments]
+    jobs = [job for run in account.results for job in run.jobs.jobs if job.segments]
+    shares = [job.slept for job in jobs]
     if not shares or None in shares:
         return f'waiting = "{UNKNOWN_TIME}"  # not measured, for the program said no CPU time of its jobs'
     least = min(share for share in shares if share is not None)
-    sure = max(job.surely_slept or 0 for run in account.results for job in run.jobs.jobs)
+    sure = median_low(job.surely_slept or 0 for job in jobs)
     seen = all(part.misc is not None for run in account.results for part in run.segments)
     busy = least <= (SPUN if seen else 1 - SLEPT)
     word = "suspend" if min(least, sure) >= SLEPT else "busy" if busy else UNKNOWN_TIME

@@ -351,6 +351,15 @@ def test_how_a_thread_waits_is_what_its_cpu_time_says(
     assert f'waiting = "{word}"' in text
 
 
+@pytest.mark.parametrize(("sure", "word"), [(1, "?"), (2, "suspend")])
+def test_one_job_that_slept_inside_its_segments_does_not_speak_for_others(sure: int, word: str) -> None:
+    """The others slept for as long, perhaps elsewhere."""
+    one = replace(segment(0, 8), end=9 * MS, misc=MS)
+    jobs = tuple(MeasuredJob((one,), (0 if at < sure else 9) * MS, 30 * MS) for at in range(3))
+    made = ProfileResult(Planned(1, Condition.QUIET), Jobs(jobs), (one,) * 3, 5 * MS, 9 * MS)
+    assert f'waiting = "{word}"' in entry(account([made], ["x"]), summary_times([made], Fraction(1, 5)))
+
+
 @pytest.mark.parametrize(("second", "how"), [(3, "some at the same time"), (5, "if one thread does both")])
 def test_a_process_that_tells_of_jobs_of_several_tasks_is_written(second: int, how: str) -> None:
     """`second`: when the job of the other task begins; the first is over after 4 ms."""
