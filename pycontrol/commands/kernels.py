@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 from collections.abc import Sequence
 from fractions import Fraction
@@ -130,6 +131,8 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> FileIO:
         new = not file.tell()
         file.seek(0)
         head = file.readline(len(TIMES_HEAD) + 1)
+        file.seek(-1 if head else 0, os.SEEK_END)
+        cut = file.read(1) not in (b"\n", b"")
     except OSError as error:
         raise unwritable(path, error) from None
     stack.enter_context(file)
@@ -137,6 +140,8 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> FileIO:
         _write(file, TIMES_HEAD)
     elif head != f"{TIMES_HEAD}\n".encode():
         raise FileError(f"{filename(path)}: is no file of times; name another folder with -o")
+    elif cut:
+        raise FileError(f"{filename(path)}: its last line is cut: remove that line, or name another folder with -o")
     return file
 
 

@@ -78,4 +78,6 @@ def _output(command: Sequence[str], seconds: float) -> str:
     if done.returncode:
         said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise RuntimeFailure(f"{visible(' '.join(command))}: {visible(said)}")
+    if done.stdout and not done.stdout.endswith(b"\n"):
+        raise RuntimeFailure(f"{visible(' '.join(command))}: the last line of its output is cut")
     return done.stdout.decode("utf-8", "replace")

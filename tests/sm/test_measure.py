@@ -144,6 +144,9 @@ def test_a_file_of_something_else_is_not_continued(program: Path, tmp_path: Path
     with pytest.raises(FileError, match=r"copy\.csv: is no file of times"):
         measured("--runs", 1, "--units", 8, "-o", tmp_path, "--", program)
     assert (tmp_path / "copy.csv").read_text() == "a,b\n"
+    (tmp_path / "copy.csv").write_text("units,time\n8,20ns\n1")  # the next line would be of 18 units
+    with pytest.raises(FileError, match=r"copy\.csv: its last line is cut"):
+        measured("--runs", 1, "--units", 8, "-o", tmp_path, "--", program)
 
 
 #: A script that has a kernel, and goes on if it is to be run.
@@ -155,6 +158,7 @@ OFFER = "[ $1 = run ] || { echo units 1 1 2 2; echo mechanism m; echo kernel k; 
     ("true", "is no program of gpurt_measure.h"),
     ("echo units 8 8 4 132; echo mechanism m; echo kernel k", "is no program of gpurt_measure.h"),
     ("echo boom >&2; exit 5", "boom"),
+    (f"{OFFER}; echo 50; printf 5", "the last line of its output is cut"),
     (f"{OFFER}; echo 5", "1 times instead of 2"), (f"{OFFER}; echo 0; echo x", "0 is no time of a"),
 ])  # fmt: skip
 def test_a_program_that_is_none_of_ours(tmp_path: Path, body: str, says: str) -> None:
