@@ -145,6 +145,7 @@ def _unplanned(document: Document) -> Iterator[tuple[Where, str]]:
     platform = document.get("platform")
     for key, why, no in (
         ("cross_contention", "kernels slow each other down", (1,)),
+        ("copy_engine", "no kernel executes beside copies", (True,)),
         ("cpu_latency", "a thread executes later than it wakes", ("0ns", "0us", "0ms", "0s")),
     ):  # fmt: skip
         if isinstance(platform, dict) and platform.get(key, no[0]) not in no:

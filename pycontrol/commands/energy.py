@@ -33,8 +33,8 @@ Examples:
   gpurt plan energy simulate system.toml --policy sbeet-mg -o run.json
 
 \b
-Exit codes: 0 no job missed its deadline; 1 one did, or none was due; 2 wrong usage; 3 a file is wrong, or cannot be
-written; 6 a job exceeded a bound, which is a bug."""
+Exit codes: 0 no job missed its deadline; 1 one did, or none of a task was due; 2 wrong usage; 3 a file is wrong, or
+cannot be written; 6 a job exceeded a bound, which is a bug."""
 )
 @FILE
 @POLICY

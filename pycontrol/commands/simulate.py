@@ -46,9 +46,9 @@ Examples:
   gpurt simulate set.toml --runs 1 -o run.json      ui.perfetto.dev draws it
 
 \b
-Exit codes: 0 no real-time task missed a deadline, and no chain exceeded its limit; 1 one did, there is no
-task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
-3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
+Exit codes: 0 no real-time task missed a deadline, and no chain exceeded its limit; 1 one did, or was not seen, there is
+no task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage; 3
+the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
 @click.option("--policy", type=POLICY_NAME, metavar="NAME",
@@ -96,9 +96,10 @@ def simulate_command(
     remarks = [*subject.notes, *seen.full, *([READ] if chained else [])]
     render.note(*remarks, as_json=as_json)
     table, data, code = _verdicts(loaded, seen, bounds)
-    code = max(code, *(6 if one.unsound else int(one.exceeded) for one in chained), 0)
+    unseen = next((one.why_unseen for one in chained if one.why_unseen), None)
+    code = max(code, *(6 if one.unsound else int(one.exceeded) for one in chained), int(unseen is not None))
     given = dict(subject.given) if subject.given is not None else None
-    why = None if loaded.real_time else NOTHING_OBSERVED
+    why = unseen if loaded.real_time else NOTHING_OBSERVED
     whole = {
         "file": file, "policy": options.policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
         "chains": chains_data(chained), "files": [trace_path] if trace_path else [], "given": given, "notes": remarks,

@@ -75,8 +75,8 @@ class Sum:
 
     @property
     def in_time(self) -> bool:
-        """Whether jobs were judged, and none missed its deadline."""
-        return self.judged > 0 and not self.missed
+        """Whether jobs of each task were judged, and none missed its deadline."""
+        return all(task["judged"] for task in self.tasks) and not self.missed
 
     def responses(self) -> list[int | None]:
         """The longest response time of each task's jobs that ran, ns."""
@@ -143,8 +143,8 @@ def energy_text(found: Sequence[Sum]) -> str:
     lines = [render.table(headers, rows)]
     if len(found) == 1:
         lines += ["", _tasks(found[0]), "", _gpus(found[0])]
-    if not any(one.judged for one in found):
-        lines.append("no job was due before the horizon")
+    if unseen := [task.name for at, task in enumerate(found[0].setup.system.tasks) if not found[0].tasks[at]["judged"]]:
+        lines.append(f"no job of {', '.join(unseen)} was due before the horizon")
     return "\n".join(lines)
 
 

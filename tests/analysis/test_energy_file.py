@@ -115,6 +115,7 @@ def test_one_mistake(tmp_path: Path, right: str, wrong: str, message: str | None
         ("[[task]]", 'thread = "one"', "thread: its thread does one job at a time"),
         ("[[task]]", "partition = { compute_units = 2 }", "partition: it may use a part of the GPU only"),
         ("[platform]", "cross_contention = 1.5", "cross_contention: kernels slow each other down"),
+        ("[platform]", "copy_engine = false", "copy_engine: no kernel executes beside copies"),
         ("[platform]", 'cpu_latency = "1ms"', "cpu_latency: a thread executes later than it wakes"),
         ("", '[[chain]]\nname = "c"\ntasks = ["t1", "t2"]\nlinks = ["triggered"]',
          "links: the end of a job releases another one"),

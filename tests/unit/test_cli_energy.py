@@ -117,3 +117,15 @@ def test_mistakes_get_one_clear_line(run: Gpurt, words: list[str], code: int, me
 
 def test_the_group_is_what_the_command_line_has() -> None:
     assert set(ENERGY) == set(CALLS)
+
+
+def test_a_task_of_which_no_job_was_due_is_not_in_time(run: Gpurt, tmp_path: Path) -> None:
+    """The others are."""
+    file, text = tmp_path / "idle.toml", Path(TOY).read_text()
+    for short in ('period = "120ms"', 'period = "60ms"', 'period = "40ms"'):
+        text = text.replace(short, 'period = "900ms"')
+    file.write_text(text.replace('period = "150ms"', 'period = "200s"'))
+    code, out, _ = run("simulate", file, "--horizon", "10s")
+    assert code == 1
+    assert "no job of c was due before the horizon" in out
+    assert run("simulate", file, "--horizon", "201s")[0] == 0

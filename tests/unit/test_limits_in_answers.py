@@ -157,3 +157,15 @@ def test_partitions_without_common_cpus_are_compared_as_systems_of_their_own(
     assert {one["policy"] for one in gpurt.yes("plan", "modes", file)["ways"]} >= {"boosted", "segment"}
     gpurt.yes("plan", "modes", file, "--write")
     gpurt.yes("analyze", file)
+
+
+def test_a_chain_longer_than_a_simulation_is_not_in_time(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each link takes a period of 10 ms, and the runs last for 20 of them."""
+    file, names = tmp_path / "long.toml", [f"t{number}" for number in range(25)]
+    tasks = "".join(f'[[task]]\nname = "{name}"\ncpu = 0\npriority = {number}\nwaiting = "suspend"\nperiod = "10ms"\n'
+                    'releases = "periodic"\nsegments = [{ cpu = "10us" }]\n' for number, name in enumerate(names, 1))
+    chain = f'[[chain]]\nname = "long"\ntasks = {names}\nmax_reaction = "10s"\n'
+    file.write_text(f'[platform]\ncpus = 1\nepsilon = "10us"\ntheta = "1us"\n{tasks}{chain}', encoding="utf-8")
+    code, told = Commands(caller(capfd))("simulate", file, "--runs", "1")
+    assert (code, told["in_time"]) == (1, False)
+    assert told["why"] == "chain long: no max_reaction was seen, for no output with a whole chain behind it was"

@@ -36,6 +36,13 @@ class ChainCheck:
         return [key for key in self.limits if key not in self.seen]
 
     @property
+    def why_unseen(self) -> str:
+        """Why nothing is known of a key that the file limits; empty if something was seen of each."""
+        found = [f"chain {self.chain}: no {key} was seen, for no output with a whole chain behind it was"
+                 for key in self.unseen]  # fmt: skip
+        return next(iter(found), "")
+
+    @property
     def exceeded(self) -> bool:
         """Whether anything was."""
         return any(map(self.above, MEASURE_KEYS))

@@ -126,8 +126,8 @@ def incomplete(seen: Judged) -> str:
     if unseen:
         return f"no job of {', '.join(unseen)} was seen"
     for chain in seen.chains:
-        if chain.unseen:
-            return f"chain {chain.chain}: no {chain.unseen[0]} was seen, for no output with a whole chain behind it was"
+        if chain.why_unseen:
+            return chain.why_unseen
     return _gone(seen.lines)
 
 
