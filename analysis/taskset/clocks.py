@@ -35,12 +35,12 @@ class Clocks:
 
 _WORD = schema.string("^[A-Za-z0-9_.:+ -]{1,64}$", "up to 64 letters, digits, blanks and _.:+-")
 CLOCKS = {
-    "cpu": Field(schema.frequency(), "the clock of the task's CPU, at which it is held"),
+    "cpu": Field(schema.frequency(), "the fixed clock of the task's CPU"),
     "governor": Field(_WORD, "the governor of that CPU's clock, as cpufreq names it"),
-    "gpu": Field(schema.frequency(), "the GPU's clock, at which it is held"),
+    "gpu": Field(schema.frequency(), "the GPU's fixed clock"),
     "power_mode": Field(_WORD, "the board's power mode: nvpmodel's name of it, or the firmware's platform profile"),
     "temperature": Field(
-        schema.integer(-50, 200), "of the hottest sensor while the times were measured, degrees Celsius"
+        schema.integer(-50, 200), "temperature of the hottest sensor while the times were measured, degrees Celsius"
     ),
 }
 

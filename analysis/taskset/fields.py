@@ -21,10 +21,10 @@ UNITS = {
 YIELDING = {
     "slice": Field(schema.time(1), "the longest slice of a less urgent group, also one just made", required=True),
     "groups": Field(
-        schema.integer(0, 1000), "how many groups of processes beside the real-time tasks' there are", required=True
+        schema.integer(0, 1000), "number of groups of processes other than the real-time tasks'", required=True
     ),
-    "decision": Field(schema.time(), "from a post, or a due timer, until the host has decided", required=True),
-    "stall": Field(schema.time(), "how long a call of the driver stops a process that it is not about", required=True),
+    "decision": Field(schema.time(), "time from a post, or a due timer, until the host has decided", required=True),
+    "stall": Field(schema.time(), "how long a driver call for one process stops another process", required=True),
 }
 PLATFORM = {
     "cpus": Field(schema.integer(1, schema.MAX_CPUS), "number of CPUs", required=True),
@@ -33,35 +33,35 @@ PLATFORM = {
     "theta": Field(schema.time(), "GPU context switch cost"),
     "time_slice": Field(
         schema.time(1),
-        "time slice L of the default driver, as it is told: it lasts 1.024 times that; 1024us unless given",
+        "time slice L of the default driver, as set: it lasts 1.024 times as long; 1024us unless given",
         assumes="the driver's slices are 1024us",
     ),
     "copy_engine": Field(
         schema.boolean(),
         "whether copies run beside kernels; true unless given",
-        assumes="copies delay no kernel of another task",
+        assumes="copies do not delay kernels of other tasks",
     ),
     "compute_units": Field(schema.integer(0, schema.MAX_UNITS), "SMs or CUs of the GPU"),
-    "units": Field(schema.table_of_fields(UNITS), "how many of them a partition may have; any number unless given"),
+    "units": Field(schema.table_of_fields(UNITS), "how many units a partition may have; any number unless given"),
     "cross_contention": Field(
         schema.factor(),
-        "what memory-intensive work is slowed down by while another partition does such work; 1 unless given",
-        assumes="work of one partition slows down no work of another",
+        "slow-down of memory-intensive work while another partition does such work; 1 unless given",
+        assumes="partitions do not slow each other's work down",
     ),
     "chip": Field(schema.string("^[A-Za-z0-9_.-]{1,32}$", "the name of a chip"), "the GPU's chip, for CU masks"),
     "bus_chunk": Field(
         schema.time(1),
-        "where tasks own units: all programs copy in chunks that take so long at most; whole copies unless given",
+        "where tasks own units: the longest chunk in which any program copies; whole copies unless given",
     ),
     "region": Field(
         schema.time(),
-        "the longest thread block or copy chunk, which every preemption of the GPU may have to wait for; no longer one "
-        "than segments name unless given",
+        "the longest thread block or copy chunk, for which every preemption of the GPU may wait; the longest "
+        "that segments name unless given",
         assumes="no preemption of the GPU waits for a thread block or a copy, beyond what theta has",
     ),
     "cpu_latency": Field(
         schema.time(),
-        "what a wake-up of a thread takes of its CPU at most, until it executes (cyclictest); none unless given",
+        "how long a thread's wake-up keeps its CPU at most, until the thread executes (cyclictest); none unless given",
         assumes="a thread executes at once when it wakes",
     ),
     "clocks": Field(
@@ -75,11 +75,11 @@ PLATFORM = {
     ),
     "begin": Field(
         schema.choice(ISOLATED, YIELD, TURNS),
-        "policy segment: others are off before a GPU segment executes, or go off while it does (turns: best effort "
+        "policy segment: others leave the GPU before a GPU segment executes, or while it does (turns: best effort "
         "takes turns before); isolated unless given",
     ),
     "yield": Field(
-        schema.table_of_fields(YIELDING), "begin by yield or turns: what was measured; no bound unless given"
+        schema.table_of_fields(YIELDING), "begin by yield or turns: measured times; no bound unless given"
     ),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),
@@ -126,10 +126,10 @@ TASK = {
     "max_period": Field(schema.time(1), "the longest distance of arrivals; a sporadic task may be silent unless given"),
     "deadline": Field(schema.time(1), "relative deadline, from the release; the period unless given"),
     "offset": Field(schema.time(), "its first release, in plans of energy; 0 unless given"),
-    "gpu": Field(NAME, "the only [[gpu]] that it may use; any that its profile is for unless given"),
+    "gpu": Field(NAME, "the only [[gpu]] that it may use; any GPU of its profile unless given"),
     "waiting": Field(
         schema.choice(*(mode.value for mode in Waiting)),
-        "what it does during G^e; suspend unless given",
+        "how it waits during G^e; suspend unless given",
         assumes="its thread sleeps while its GPU work executes: CUDA and HIP spin unless told otherwise",
     ),
     "form": Field(
@@ -151,7 +151,7 @@ TASK = {
     ),
     "process": Field(
         NAME,
-        "the process of which its thread and those of other tasks are threads, with one client; its own unless given",
+        "the process that its thread shares with threads of other tasks, with one client; its own unless given",
         assumes="no thread of its process serves another task",
     ),
     "partition": Field(
@@ -161,15 +161,15 @@ TASK = {
     "intensity": Field(schema.choice(*(kind.value for kind in Intensity)), "what its GPU work uses most"),
     "conflict": Field(
         schema.factor(),
-        "what its GPU work is slowed down by if its partition has another task of its intensity; 1 unless given",
+        "slow-down of its GPU work if its partition has another task of its intensity; 1 unless given",
         assumes="no other task of its intensity slows it down",
     ),
     "clocks": Field(
-        schema.table_of_fields(CLOCKS), "those that its times are of (measure times); the platform's unless given"
+        schema.table_of_fields(CLOCKS), "the clocks of its times (measure times); the platform's unless given"
     ),
     "thread": Field(
         NAME,
-        "the [[thread]] that serves its jobs, and those of other tasks; its own unless given",
+        "the [[thread]] that serves its jobs and other tasks' jobs; its own unless given",
         assumes="its thread serves no other task",
     ),
     "rank": Field(schema.integer(0, 9999), "its place in its thread's order, 0 first; order fifo has none"),
@@ -208,9 +208,9 @@ CHAIN = {
         schema.choice("sampled", "event"),
         "whether the first task samples what comes, or is released by it; sampled unless given",
     ),
-    "max_reaction": Field(schema.time(1), "the longest time from the stimulus to the output that is allowed"),
-    "max_age": Field(schema.time(1), "how old what an output rests on may become, until just before the next output"),
-    "max_age_at_output": Field(schema.time(1), "how old what an output rests on may be when it comes"),
+    "max_reaction": Field(schema.time(1), "the longest allowed time from the stimulus to the output"),
+    "max_age": Field(schema.time(1), "how old the data behind an output may become, until just before the next output"),
+    "max_age_at_output": Field(schema.time(1), "how old the data behind an output may be when the output comes"),
 }
 SECTION = {
     "task": Field(NAME, "the task", required=True),
@@ -223,7 +223,7 @@ RESOURCE = {
     "name": Field(NAME, "the resource's name, used once", required=True),
     "protocol": Field(
         schema.choice(*(one.value for one in Protocol)),
-        "who waits how: a mutex with priority inheritance or with a ceiling, or a lock under which nothing preempts",
+        "how tasks wait: a mutex with priority inheritance or with a ceiling, or a lock under which nothing preempts",
         required=True,
     ),
     "sections": Field(
@@ -236,21 +236,21 @@ SHARED_PARTITION = {
     "name": Field(NAME, "the partition's name, used once", required=True),
     **OWN_PARTITION,
     "policy": Field(schema.choice(*Policy.words()), "how it is scheduled; the platform's policy unless given"),
-    "epsilon": Field(schema.time(), "what an update of its runlist costs, theta included; the platform's unless given"),
-    "theta": Field(schema.time(), "what its context switch costs; unknown beside its own epsilon, else the platform's"),
+    "epsilon": Field(schema.time(), "cost of an update of its runlist, theta included; the platform's unless given"),
+    "theta": Field(schema.time(), "cost of its context switch; unknown if it has its own epsilon, else the platform's"),
     "slice": Field(schema.time(1), "time slice of its TSGs; the platform's time_slice unless given"),
     "interleave": Field(schema.choice("low", "medium", "high"), "interleave level of its TSGs; low unless given"),
     "shared": Field(
         schema.choice(*(order.value for order in Sharing)),
-        "its tasks are threads of one process and share one TSG, in this order; each has its own unless given",
+        "its tasks are threads of one process and share one TSG, in this order; each task has its own TSG unless given",
     ),
     "mps_percentage": Field(schema.integer(1, 100), "NVIDIA MPS: the percentage of SMs that its programs may use"),
     "mps_partition": Field(
         schema.string("^GPU-[0-9a-f-]{36}/[A-Za-z0-9+/=_.-]{1,80}$", "what sm_partition of MPS's daemon printed"),
-        "NVIDIA MPS with static partitions: the one that its programs execute in",
+        "NVIDIA MPS: the static partition that its programs execute in",
     ),
     "green_context": Field(
-        schema.integer(0, 255), "NVIDIA green contexts: which one of the GPU's split its programs execute in, from 0"
+        schema.integer(0, 255), "NVIDIA: the green context, from 0, of the GPU's split that its programs execute in"
     ),
     "mig": Field(
         schema.string("^MIG-[A-Za-z0-9-]{1,80}(/[0-9]{1,2}/[0-9]{1,2})?$", "an instance such as nvidia-smi -L lists"),

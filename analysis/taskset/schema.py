@@ -437,6 +437,6 @@ SPAN_FIELDS = {
     "worst": Field(time(), "worst-case time", required=True),
     "best": Field(
         time(), "best-case time; the worst case unless given, 0 where the job's end releases another task",
-        assumes="it never takes less: bounds of tasks that own units (and those that subtract overlaps) look at that",
+        assumes="it never takes less; bounds of tasks that own units, and bounds that subtract overlaps, use this",
     ),
 }

@@ -36,7 +36,7 @@ SEGMENT = {
     "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
     "ready": Field(
         schema.integer(1, 1000),
-        "begin by yield: how often its group becomes ready on the GPU at most, hence 1 where G^e has no gap; not known "
+        "begin by yield: how often its group becomes ready on the GPU at most: 1 where G^e has no gap; unknown "
         "unless given",
     ),
     "copy": Field(schema.span(), "a copy between host and GPU"),
@@ -47,7 +47,7 @@ SEGMENT = {
     ),
     "interleave": Field(
         schema.string("^(1([.][0-9]{1,3})?|2([.]0{1,3})?)$", 'a factor from "1" to "2" with up to three digits'),
-        "how much longer a kernel takes whose two halves interleave on each SM or CU; 2, the most, unless given",
+        "how much longer a kernel takes when its two halves interleave on each SM or CU; 2, the most, unless given",
     ),
     "block": Field(
         schema.time(), "the longest thread block of a kernel alone; work divides without end unless given",
@@ -62,7 +62,7 @@ SEGMENT = {
     ),
     "workers": Field(
         schema.array(schema.string("^[A-Za-z0-9_.-]{1,64}$", "a task's name"), "an array of names"),
-        "the tasks that it starts here; it sleeps until all of them are done",
+        "the tasks that the job starts here; it sleeps until all are done",
     ),
     "hold": Field(schema.boolean(), "whether it is in a GPU segment from before its workers start until all are done"),
 }  # fmt: skip

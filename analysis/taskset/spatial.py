@@ -79,7 +79,7 @@ GPU = {
     "type": Field(NAME, "the name under which profiles know it; its own unless given"),
     "compute_units": Field(schema.integer(1, MAX_UNITS), "M, its SMs or CUs", required=True),
     "limit": Field(schema.integer(1, MAX_UNITS), "L, how many of them jobs may use; all unless given"),
-    "granularity": Field(schema.integer(1, MAX_UNITS), "jobs get multiples of so many units; 1 unless given"),
+    "granularity": Field(schema.integer(1, MAX_UNITS), "jobs get multiples of this number of units; 1 unless given"),
     "slots": Field(schema.integer(1, MAX_SLOTS), "how many kernels may execute at a time; 2 unless given"),
     "static_power": Field(power(1), "power that always flows", required=True),
     "idle_power": Field(power(), "power of one idle unit while a kernel executes", required=True),
@@ -101,7 +101,7 @@ ON = {
 PROFILE = {
     "name": Field(NAME, "the profile's name, used once", required=True),
     "on": Field(
-        schema.array(schema.table_of_fields(ON), "[[profile.on]] tables"), "what it takes on a GPU", required=True
+        schema.array(schema.table_of_fields(ON), "[[profile.on]] tables"), "its times and power on a GPU", required=True
     ),
 }
 FROM_FILE = {"file": Field(schema.string("^[^\\u0000]+$", "a path"), "a file with [[profile]] tables", required=True)}
