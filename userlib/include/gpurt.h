@@ -23,8 +23,8 @@
  * Policy `boosted` (gpurt/uapi.h, "Raised threads") raises the thread that begins a segment.  A program states its form
  * with the flags of gpurt_segment_begin(), or the environment does for it: GPURT_FORM=self, owner or fence.  Without
  * either the form is `self`, which is right only for threads that never spin inside a segment.  A thread spins in
- * cudaStreamSynchronize() unless the device has cudaDeviceScheduleBlockingSync.  A thread that may not be raised begins
- * no segment under this policy.  One line on stderr says once what it lacks.
+ * cudaStreamSynchronize() unless the device has cudaDeviceScheduleBlockingSync.  Under this policy a thread that may
+ * not be raised begins no segment.  One line on stderr says once what the thread lacks.
  *
  * If the host cannot raise threads, the library raises the calling thread before the segment begins.  The library
  * lowers it after the client's last segment has ended, the client is closed, or a call finds that the host is gone.
@@ -64,14 +64,14 @@ void gpurt_explain(const char *device, int err, char *text, size_t size);
 int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
 
 /*
- * The handle is a member of the group of that name from now on, on every GPU: clients that need one another own a GPU
- * together (gpurt/uapi.h, "Groups").  A handle joins the group that GPURT_GROUP in the environment names when it is
- * opened; `gpurt run --group` sets that.  Processes that a member makes open handles of their own.  -EOPNOTSUPP: the
+ * Makes the handle a member of the group @name on every GPU: clients that need one another own a GPU together
+ * (gpurt/uapi.h, "Groups").  When it is opened, a handle joins the group that GPURT_GROUP in the environment names;
+ * `gpurt run --group` sets GPURT_GROUP.  Processes that a member makes open handles of their own.  -EOPNOTSUPP: the
  * host has no groups, or not on that GPU; -EBUSY: a segment is open, or the handle is in another group; -EDQUOT: too
  * many groups or members; -EINVAL: the name is empty, too long, or not printable ASCII.
  *
- * @flags: 0, or GPURT_GROUP_ALL: the first member makes the group one that raises all its threads under policy
- * `boosted`, and the calling thread is the handle's that it raises.  Another thread of the process takes its place by
+ * @flags: 0, or GPURT_GROUP_ALL: by this flag the first member makes the group raise all its threads under policy
+ * `boosted`, and the group raises the calling thread for this handle.  Another thread of the process takes its place by
  * the same call.  Then also -EPERM or -ERANGE: the caller may not or cannot be raised.
  */
 int gpurt_group_join(struct gpurt_handle *handle, const char *name, unsigned int flags);
@@ -99,7 +99,8 @@ int gpurt_segment_end(struct gpurt_handle *handle, unsigned int flags);
 int gpurt_segment_wait(struct gpurt_handle *handle, uint64_t timeout_ns);
 
 /*
- * Copies between memory and the GPU.  The bus carries one at a time, the most urgent first, and none is interrupted:
+ * Copies between memory and the GPU.  The bus carries one copy at a time, the most urgent first, and does not interrupt
+ * copies:
  *
  *	gpurt_copy_begin(h, 0, GPURT_FOREVER);
  *	... copy, and wait until the copy is done ...
@@ -107,11 +108,10 @@ int gpurt_segment_wait(struct gpurt_handle *handle, uint64_t timeout_ns);
  *
  * gpurt_copy_next(), between two chunks of a long copy, lets more urgent copies come first.  A more urgent copy waits
  * for one chunk of this copy, and this copy for one chunk of a less urgent one.  With a @timeout_ns of GPURT_FOREVER
- * there is no limit, with 0 no wait.  After -ETIMEDOUT and -EINTR, also of gpurt_copy_next(), the caller has not the
- * bus, and there is no copy to end.  A handle has one copy at a time (-EBUSY): threads that copy at the same time open
- * a handle each.  Returns -ENOENT if no copy is open.  A best-effort copy that has kept the bus from real-time copies
- * for GPURT_COPY_BOUND_NS has lost it, and also gets -ENOENT.
- * @priority: as for gpurt_segment_begin().
+ * there is no limit, with 0 no wait.  After -ETIMEDOUT and -EINTR, also of gpurt_copy_next(), the caller does not have
+ * the bus, and there is no copy to end.  A handle has one copy at a time (-EBUSY): threads that copy at the same time
+ * open a handle each.  Returns -ENOENT if no copy is open.  A best-effort copy that has kept the bus from real-time
+ * copies for GPURT_COPY_BOUND_NS has lost it, and also gets -ENOENT.  @priority: as for gpurt_segment_begin().
  */
 int gpurt_copy_begin(struct gpurt_handle *handle, unsigned int priority, uint64_t timeout_ns);
 int gpurt_copy_next(struct gpurt_handle *handle, uint64_t timeout_ns);
@@ -119,8 +119,8 @@ int gpurt_copy_end(struct gpurt_handle *handle);
 
 /*
  * Makes a copy of @size bytes in chunks of @chunk bytes at most.  Calls @copy for each chunk with the bus held.  The
- * callback @copy returns when its part is copied, 0 or an error, which ends the copy and is returned.  A signal does
- * not end it.  @handle NULL and no host: copies all at once, unmanaged.  -EINVAL: @chunk is 0.
+ * callback @copy returns when its part is copied: 0, or an error, which ends the whole copy and is the result.  A
+ * signal does not end the copy.  @handle NULL and no host: copies all at once, unmanaged.  -EINVAL: @chunk is 0.
  */
 int gpurt_copy_chunks(struct gpurt_handle *handle, unsigned int priority, size_t size, size_t chunk,
 		      int (*copy)(void *context, size_t offset, size_t length), void *context);
@@ -171,20 +171,21 @@ int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t 
 
 /*
  * Jobs of a program's own, on every host and under every policy.  Readers of events (`gpurt run`, `gpurt watch`, `gpurt
- * trace`) are told when each was released, began and ended, and can judge it:
+ * trace`) learn when each job was released, began and ended, and can judge it:
  *
  *	gpurt_job_begin(NULL, "camera", number, release_ns);
  *	... the job: CPU work, segments, copies ...
  *	gpurt_job_end(NULL);
  *
- * A thread has one job at a time (-EBUSY; -ENOENT: none to end with this handle), and ends it itself.  Readers are told
- * the CPU time that the thread used in between, too.  No decision depends on any of that.  The name of the task in the
- * taskset file is @task.  NULL is the environment's GPURT_TASK_NAME, which `gpurt run` sets, or else the program's
- * name.  Returns -EINVAL if the name is empty or too long, or not printable ASCII, or if the release is yet to come.
- * The task's jobs are counted by @job; one that the end of another task's job releases (a triggered link of a [[chain]])
- * has the number of that job, and is released when it was told.  The release is @release_ns, CLOCK_MONOTONIC; 0: now.  If the job has not begun
- * for an error, there is none to end; nor for a child after fork().  A client is to have the segments of one task only,
- * if they are to be told apart.  So threads of different tasks open a handle each.
+ * A thread has one job at a time (-EBUSY; -ENOENT: none to end with this handle), and ends it itself.  Readers also
+ * learn the CPU time that the thread used in between.  Decisions do not depend on announcements.  The name of the task
+ * in the taskset file is @task.  NULL is the environment's GPURT_TASK_NAME, which `gpurt run` sets, or else the
+ * program's name.  Returns -EINVAL if the name is empty or too long, or not printable ASCII, or if the release is yet
+ * to come.  @job counts the task's jobs.  A job that the end of another task's job releases (a triggered link of a
+ * [[chain]]) has the number of that job, and is released when the program learns of it.  The release is @release_ns,
+ * CLOCK_MONOTONIC; 0: now.  After an error the job has not begun, and there is no job to end.  After fork() the child
+ * has no job to end.  Readers can tell segments apart only if a client has segments of one task.  So threads of
+ * different tasks open a handle each.
  */
 int gpurt_job_begin(struct gpurt_handle *handle, const char *task, uint64_t job, uint64_t release_ns);
 int gpurt_job_end(struct gpurt_handle *handle);
@@ -198,10 +199,10 @@ int gpurt_job_end(struct gpurt_handle *handle);
  *	gpurt_periodic_stop(&p);
  *
  * gpurt_periodic_next() ends the previous job, sleeps until the next release, and begins the next job.  Releases are at
- * first, first + period, first + 2 period and so on, however long jobs and sleeps take: nothing drifts.  A job whose
- * release has passed when the one before ends begins at once, and is counted in @behind.  Returns -EINTR if a signal
- * came before the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end().  With
- * handle NULL and no host it works without telling anybody.
+ * first, first + period, first + 2 period and so on, however long jobs and sleeps take: releases do not drift.  A job
+ * whose release has passed when the previous job ends begins at once, and counts in @behind.  Returns -EINTR if a
+ * signal came before the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end().
+ * With handle NULL and no host it works without telling anybody.
  *
  * The first release is at @first_ns, CLOCK_MONOTONIC; 0: a period from now.  The result of gpurt_periodic_init() is
  * -EINVAL if the period is 0 or above an hour, or the first release is more than an hour from now.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* gpurt_measure.h on NVIDIA's GPUs: streams on some SMs by green contexts.  Tried on a fake driver; never on a GPU. */
+/* gpurt_measure.h on NVIDIA's GPUs: streams on some SMs by green contexts.  An H200 executed it (docs/hardware). */
 #ifndef GPURT_MEASURE_CUDA_H
 #define GPURT_MEASURE_CUDA_H
 
