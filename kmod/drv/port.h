@@ -51,8 +51,8 @@ struct gpurt_hooks {
 	/* It goes.  gpurt calls commit() while this waits, and not later. */
 	void (*removed)(void *gpu);
 	/*
-	 * The process has @change more TSGs.  Right after added(), gpurt is told
-	 * of older TSGs.  @tgid is valid until the last one closes.
+	 * The process has @change more TSGs.  Right after added() it is told
+	 * of those that are older.  @tgid is valid until the last one closes.
 	 */
 	void (*tsgs)(void *gpu, struct pid *tgid, int change);
 	/*
@@ -82,7 +82,7 @@ struct gpurt_port {
 	 * executes any more.  Called by the GPU's thread, without a lock, one
 	 * at a time for a GPU, beside attach(), detach() and hooks.
 	 * -ETIMEDOUT: it is not known what executes.  Any other error:
-	 * nothing has changed; -EOPNOTSUPP: nothing can, for now.
+	 * nothing has changed; -EOPNOTSUPP: nor can it, for now.
 	 */
 	int (*commit)(void *gpu);
 };

@@ -17,7 +17,7 @@ from pathlib import Path
 import machines
 import pytest
 from links import PATIENCE, eventually
-from machines import ROOT, FakeGpu, Served, Start, stop
+from machines import GPURT, ROOT, FakeGpu, Served, Start, stop
 
 from pycontrol.act.run.loadable import PT_INTERP, objection
 from pycontrol.link.control import Control, connect
@@ -37,7 +37,7 @@ def gpurt(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> Gpurt:
 
     def run(*arguments: str, text: str = "", device: Path = host, **extra: str) -> subprocess.CompletedProcess[str]:
         env = environment | {"GPURT_DEVICE": str(device)} | extra
-        command = [sys.executable, "-m", "pycontrol", *arguments]
+        command = [*GPURT, *arguments]
         return subprocess.run(
             command, input=text, capture_output=True, text=True, check=False, env=env, timeout=PATIENCE
         )

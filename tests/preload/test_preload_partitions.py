@@ -7,13 +7,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from links import eventually
-from machines import FakeGpu, Start
+from machines import GPURT, FakeGpu, Start
 
 from pycontrol.link.control import Control
 from pycontrol.machine.placement import fifo_permitted
@@ -42,7 +41,7 @@ def gpurt(built: Path, gpu: FakeGpu, host: Path) -> Gpurt:
     }  # fmt: skip
 
     def start(*arguments: object, **extra: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pycontrol", *arguments]
+        command = [*GPURT, *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(list(map(str, command)), text=True, env=environment | extra, **pipes)  # type: ignore[call-overload, no-any-return]
 
