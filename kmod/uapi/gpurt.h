@@ -845,7 +845,7 @@ enum gpurt_cmd {
 	A(EXEMPT, U32, sizeof(__u32), "0 or 1") \
 	A(BARRED, U32, sizeof(__u32), "0 or 1: from being raised, by the administrator")
 
-/* A GPU's attributes, with GPU, POLICY, NOTICE, POLL_NS; GpuStatus of Python and the JSON documents have these names. */
+/* A GPU's attributes, with GPU, POLICY, NOTICE, POLL_NS; GpuStatus of Python and JSON documents have these names. */
 #define GPURT_STATUS_ATTRIBUTES(A) \
 	A(TIER, U32, sizeof(__u32), "enum gpurt_tier; with agents the lowest that one reached") \
 	A(DRIVER, STRING, GPURT_NAME_LEN, "with agents the names of their backends, sorted and joined by '+'") \
