@@ -227,8 +227,8 @@ def prepare(kind: str) -> None:
     names = {one.stem for one in Path(commands.__path__[0]).glob("*.py")} - WITH_PICTURES
     for name in sorted({"serve"} if kind == "hosts" else names):
         importlib.import_module(f"pycontrol.commands.{name}")
-    if kind != "hosts":  # other tests have real-time threads at the same time (tests/unit/test_host_cpu.py has this)
-        importlib.import_module("pycontrol.observe.host_cpu").strangers = lambda _control, _known: {}
+    if kind != "hosts":
+        importlib.import_module("unobserved")
     freeze()
 
 

@@ -39,6 +39,7 @@ PF_EXITING = 0x4
 PF_KTHREAD = 0x200000
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
+SCHED_DEADLINE = 6  # sched(7); the module os does not have it
 #: Its bit in CapEff of /proc/PID/status.
 CAP_SYS_NICE = 23
 #: Errors that say that a process is gone or hidden.  Others say nothing about it.
@@ -63,6 +64,7 @@ class Stat:
     priority: int  # rt_priority 1..99 under SCHED_FIFO or SCHED_RR, else 0
     ticks: int  # of CPU time
     exiting: bool
+    kernel: bool  # a thread of the kernel
 
     @property
     def runnable(self) -> bool:
@@ -82,9 +84,10 @@ def parse_stat(text: bytes) -> Stat:
         raise ValueError("not a /proc/PID/stat file")
     comm = head.partition(b"(")[2].decode("utf-8", "replace")
     real_time = int(fields[38]) in REAL_TIME
-    exiting = fields[0] in (b"Z", b"X") or bool(int(fields[6]) & PF_EXITING)
+    flags = int(fields[6])
+    exiting, kernel = fields[0] in (b"Z", b"X") or bool(flags & PF_EXITING), bool(flags & PF_KTHREAD)
     priority = int(fields[37]) if real_time else 0
-    return Stat(comm, fields[0].decode(), int(fields[19]), priority, int(fields[11]) + int(fields[12]), exiting)
+    return Stat(comm, fields[0].decode(), int(fields[19]), priority, int(fields[11]) + int(fields[12]), exiting, kernel)
 
 
 def read_proc(pid: int, name: str) -> bytes | None:
@@ -179,12 +182,6 @@ def has_sys_nice(pid: int) -> bool:
     """Whether the process has CAP_SYS_NICE."""
     effective = status(pid, "CapEff")
     return bool(effective) and bool(int(effective[0], 16) >> CAP_SYS_NICE & 1)
-
-
-def is_kernel_thread(pid: int) -> bool:
-    """Whether it is a thread of the kernel; such threads are in no taskset file."""
-    text = read_proc(pid, "stat") or b""
-    return bool(text and int(text.rpartition(b")")[2].split()[6]) & PF_KTHREAD)
 
 
 def rt_limit(pid: int) -> int:

@@ -26,7 +26,7 @@ from pycontrol.link import patched as live_patched
 from pycontrol.link.control import HOST_WITHOUT_GPU, GpuStatus, connect
 from pycontrol.link.netlink import HungError
 from pycontrol.link.patched import PatchedGpu
-from pycontrol.machine import clocks, drivers
+from pycontrol.machine import clocks, drivers, procs
 from pycontrol.machine.mps import mps_pipe, mps_runs
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_forbidden
@@ -41,7 +41,6 @@ HIGHEST = 98
 PATIENCE_S = 5.0
 #: Below a root, what the kernel module says of patched drivers.
 FACTS = live_patched.FACTS.relative_to("/")
-SCHED_DEADLINE = 6  # sched(7); the module os does not have it
 #: A function of kernels with CONFIG_RT_GROUP_SCHED only (kernel/sched/rt.c).
 RT_GROUP_SYMBOL = " sched_group_set_rt_runtime"
 
@@ -176,7 +175,7 @@ def _deadline_tasks(root: Path) -> Diagnosis:
             head, _, tail = path.read_bytes().decode("utf-8", "replace").rpartition(")")
         except OSError:
             continue  # it has ended
-        if tail.split()[38] == str(SCHED_DEADLINE):
+        if tail.split()[38] == str(procs.SCHED_DEADLINE):
             found.add(head.partition("(")[2])
     if not found:
         return Diagnosis(name, Status.OK, "no task uses it; gpurt would count it as best effort")

@@ -18,8 +18,8 @@ from pycontrol.host.peer import credentials
 from pycontrol.link.control import Control
 from pycontrol.machine import procs
 
-#: SCHED_DEADLINE, which Python does not name, and the priority that such threads count with: they execute above all.
-SCHED_DEADLINE, ABOVE_ALL = 6, 100
+#: The priority that threads of SCHED_DEADLINE count with: they execute above all.
+ABOVE_ALL = 100
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def scheduled_now(pid: int, tid: int) -> Running | None:
     try:
         policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
         priority = os.sched_getparam(tid).sched_priority if policy in procs.REAL_TIME else 0
-        priority = ABOVE_ALL if policy == SCHED_DEADLINE else priority
+        priority = ABOVE_ALL if policy == procs.SCHED_DEADLINE else priority
         return Running(pid, tid, priority, frozenset(os.sched_getaffinity(tid)))
     except OSError:
         return None
@@ -55,7 +55,7 @@ def strangers(control: Control, known: Container[int]) -> dict[int, list[tuple[i
     with socket.socket(fileno=os.dup(control.fileno())) as sock:
         own = {os.getpid(), credentials(sock)[0]} if sock.family == socket.AF_UNIX else {os.getpid()}
     found = urgent_threads(pid for pid in psutil.pids() if pid not in known and pid not in own)
-    others = [pid for pid, threads in found.items() if threads and not procs.is_kernel_thread(pid)]
+    others = [pid for pid, threads in found.items() if threads and not ((stat := procs.stat(pid)) and stat.kernel)]
     return {pid: found[pid] for pid in others if not own.intersection(one for one, _ in procs.ancestry(pid))}
 
 

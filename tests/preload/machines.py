@@ -27,11 +27,7 @@ FAKES = Path(__file__).parent / "fakes"
 FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
 LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
 ALWAYS = 10**9
-#: `gpurt`, which sees no real-time threads of other tests (tests/unit/test_host_cpu.py has those).
-GPURT = [
-    sys.executable, "-c", "import pycontrol.observe.host_cpu as seen; seen.strangers = lambda _control, _known: {};"
-    "from pycontrol.start import main; main()",
-]  # fmt: skip
+GPURT = [sys.executable, str(ROOT / "tests/unobserved.py")]
 
 
 def build(folder: Path) -> Path:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, replace
-from importlib import import_module
 from types import TracebackType
 from typing import Any
+
+import unobserved  # noqa: F401  # hosts here have no strangers but those that tests give them
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Form, Image, Notice, Policy, State, Tier
@@ -156,10 +157,6 @@ FILES = dict(_files())
 def with_commands(text: str, command: str = '["sleep", "600"]') -> str:
     """The file where each task has a program, as on real hosts: stand-ins use virtual GPUs."""
     return text.replace("[[task]]\n", f"[[task]]\ncommand = {command}\n")
-
-
-#: Other tests have real-time threads at the same time; tests/unit/test_host_cpu.py has this.
-import_module("pycontrol.observe.host_cpu").strangers = lambda _control, _known: {}
 
 
 class Fake:

@@ -10,10 +10,11 @@ import subprocess
 import sys
 
 import pytest
+from unobserved import strangers
 
+from pycontrol.machine import procs
 from pycontrol.machine.placement import fifo_permitted
-from pycontrol.machine.procs import is_kernel_thread
-from pycontrol.observe.host_cpu import Running, cpu_objections, strangers
+from pycontrol.observe.host_cpu import Running, cpu_objections
 
 HOST = Running(1, 1, 98, frozenset({0}))
 
@@ -48,7 +49,7 @@ def test_real_time_threads_of_other_programs_are_seen() -> None:
         program = f"import socket; from pycontrol.observe import host_cpu; {words}"
         found = ast.literal_eval(subprocess.check_output([sys.executable, "-c", program], text=True))
         with socket.socketpair()[0] as mine:
-            assert other.pid not in strangers(mine, ())  # type: ignore[arg-type]
+            assert other.pid not in strangers(mine, ())
         other.stdin.close()
     assert found[other.pid] == [(7, sorted(os.sched_getaffinity(0)))]
-    assert all(is_kernel_thread(pid) is False for pid in found)
+    assert not any((stat := procs.stat(pid)) and stat.kernel for pid in found)

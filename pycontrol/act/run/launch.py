@@ -151,16 +151,17 @@ class Looks:
         programs = {pid: (comm, fingerprint(words[pid]) if pid in words else command)
                     for pid, (comm, command) in host.programs.items()}  # fmt: skip
         clients = [one for one in host.clients if one.pid not in ours]
-        threads = {pid: [(priority, self._of_file(cpus)) for priority, cpus in found]
-                   for pid, found in host.threads.items()}  # fmt: skip
-        strangers = {pid: (comm, command, [(priority, self._of_file(cpus)) for priority, cpus in found])
+        threads = {pid: self._of_file(found) for pid, found in host.threads.items()}
+        strangers = {pid: (comm, command, self._of_file(found))
                      for pid, (comm, command, found) in host.strangers.items() if pid not in {*ours, *words}}
         return replace(host, clients=clients, programs=programs, threads=threads, strangers=strangers)
 
-    def _of_file(self, cpus: Sequence[int]) -> Sequence[int]:
-        """The numbers of the file for CPUs, above all of the file's for those that stand for none."""
+    def _of_file(self, threads: Sequence[tuple[int, Sequence[int]]]) -> Sequence[tuple[int, Sequence[int]]]:
+        """The threads with the file's numbers for CPUs, above all of the file's for those that stand for none."""
         known = self._file_cpus
-        return cpus if known is None else sorted(known.get(cpu, MAX_CPUS + cpu) for cpu in cpus)
+        if known is None:
+            return threads
+        return [(priority, sorted(known.get(cpu, MAX_CPUS + cpu) for cpu in cpus)) for priority, cpus in threads]
 
 
 def launch(

@@ -155,8 +155,7 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
 
 
 def strangers(control: Control, clients: Collection[int], gpus: Sequence[GpuStatus]) -> dict[int, Stranger]:
-    """The processes with real-time threads that are no clients; beside virtual GPUs, which are to try out, none counts.
-    """
+    """The processes with real-time threads that are no clients; none counts beside virtual GPUs alone."""
     if all(gpu.emulated for gpu in gpus):
         return {}
     found = host_cpu.strangers(control, clients)
