@@ -578,6 +578,7 @@ def test_apply_looks_at_programs_that_are_no_clients(
         f'[[task]]\nname = "log"\ncpu = 0\npriority = 5\nperiod = "9000s"\nsegments = [{{ cpu = "1ms" }}]\n'
         f"command = {json.dumps(words)}\n"))  # fmt: skip
     with at_priority(1), subprocess.Popen(words) as program:
+        eventually(lambda: procs.command_line_of(program.pid) == words)  # it is empty for a moment after execve()
         os.sched_setaffinity(program.pid, cpus)
         if priority:
             os.sched_setscheduler(program.pid, os.SCHED_FIFO, os.sched_param(priority))
