@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Real GPUs of the user-space host: runlist updates carried out by the agents of the processes (`gpurt serve`).
+"""Real GPUs of the user-space host: the agents of the processes carry out runlist updates (`gpurt serve`).
 
-The protocol is core/agents.  This file carries its messages: orders to the calls that wait for them, answers back.
+The protocol is core/agents.  This file carries its messages: orders to the agents' waiting calls, and answers back.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from pycontrol.machine import procs
 
 @dataclass(frozen=True)
 class Obedience:
-    """The demands on agents: an answer within `bound` ns, and whether to go on without an agent that does not answer.
+    """Demands on agents: an answer within `bound` ns; `go_on`: the host goes on without agents that do not answer.
 
-    `limit`: the agents that an unprivileged user may have.  `yields`: the most urgent process may begin before others
-    are off the GPU.  `turns`: best-effort processes take turns while a real-time one
-    is there.
+    `limit`: how many agents an unprivileged user may have.  `yields`: the most urgent process may begin before others
+    are off the GPU.  `turns`: best-effort processes take turns while a real-time process is there.
     """
 
     bound: int = lib.GPURT_AGENT_BOUND_NS
@@ -42,23 +41,23 @@ class Obedience:
 
 @dataclass(eq=False)
 class Process:
-    """A process with clients of the GPU, and its agent: one of them."""
+    """A process with clients of the GPU.  One of these clients is its agent."""
 
     key: tuple[int, int]
-    seat: Seat | None = None  # of its group
+    seat: Seat | None = None  # the seat of its group
     raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_agent_process *"))
     clients: set[GpuClient] = field(default_factory=set)
     agent: GpuClient | None = None
     knows_flag: bool = False  # GPURT_AGENT_FREE
-    told: tuple[bool, int] | None = None  # whether its agent can switch others, and which state of its channels
-    set: int = 0  # that state
-    channels: list[tuple[int, int]] = field(default_factory=list)  # clients' and channels' handles
-    taken: tuple[int, list[tuple[int, int]]] = (0, [])  # both as of its last order that another agent carries out
+    told: tuple[bool, int] | None = None  # whether its agent can switch other processes, and the state of its channels
+    set: int = 0  # the state of its channels
+    channels: list[tuple[int, int]] = field(default_factory=list)  # handles of clients and channels
+    taken: tuple[int, list[tuple[int, int]]] = (0, [])  # both as of its last order that another agent executes
     waiter: Waiter | None = None  # the agent's call that waits for the next order
     flags: int = 0  # enum gpurt_agent_flags
 
     def level(self) -> tuple[int, bool]:
-        """The highest level that the process may begin with, the one set or else seen; whether it is in a segment."""
+        """The highest level that the process may begin with (set, else seen); whether the process is in a segment."""
         clients = [(one.core.set, one.seen) for one in self.clients if not one.gone]
         highest = max((seen if set_ == lib.GPURT_PRIORITY_OWN else set_ for set_, seen in clients), default=0)
         return highest, any(one.core.depth for one in self.clients)
@@ -66,20 +65,20 @@ class Process:
 
 AGENT_EVENTS = ("order", "late", "finished", "retry")
 heard(AGENT_EVENTS)
-#: The bits of an order (enum gpurt_order_on), and the facts of the core that they say.
+#: The bits of an order (enum gpurt_order_on), and the facts of the core that they state.
 ORDERS = {
     "on": lib.GPURT_ORDER_ON, "free": lib.GPURT_ORDER_FREE,
     "taken": lib.GPURT_ORDER_TAKEN, "anew": lib.GPURT_ORDER_ANEW, "yields": lib.GPURT_ORDER_YIELD,
 }  # fmt: skip
 
-#: What an agent owes where something waits for its answer.
+#: The answers of an agent that something may wait for.
 AWAITED = (lib.GPURT_AGENT_OWES_ANSWER, lib.GPURT_AGENT_OWES_START, lib.GPURT_AGENT_OWES_TURN)
 
 SLICES = {lib.GPURT_AGENT_SHORT: lib.GPURT_ORDER_SHORT, lib.GPURT_AGENT_LONG: lib.GPURT_ORDER_LONG}
 
 
 def order_of(process: Process) -> int:
-    """The order that holds (enum gpurt_order_on)."""
+    """The process's order in force (enum gpurt_order_on)."""
     order: int = sum(bit for name, bit in ORDERS.items() if getattr(process.raw, name))
     order |= SLICES.get(process.raw.slice, 0)
     if process.raw.many == process.raw.sequence:
@@ -98,12 +97,12 @@ class AgentGpu(Gpu):
         self._processes: dict[tuple[int, int], Process] = {}
         self._by_raw: dict[CData, Process] = {}
         self._ordered: list[Process] = []
-        #: Processes without clients that were late when they had their last.
+        #: Processes that were late when their last client went.
         self._late: OrderedDict[tuple[int, int], None] = OrderedDict()
         super().__init__(index, policy, tell, clock, band)
 
     def prepare(self, now: int) -> None:
-        """There is nobody yet."""
+        """Makes the core's state for agents, without any process."""
         self._agents_ops = table("struct gpurt_agents_ops", AGENT_EVENTS)
         self.agents = ffi.new("struct gpurt_agents *")
         bound, wait = self.obedience.bound, not self.obedience.go_on
@@ -112,7 +111,7 @@ class AgentGpu(Gpu):
         self.agents.turns = self.obedience.turns
 
     def facts(self) -> Facts:
-        """The agents' drivers, the lowest tier that one reached, how many are late, and how many were refused."""
+        """The agents' drivers, the lowest tier of an agent, how many agents are late, and how many were refused."""
         facts = ffi.new("struct gpurt_agents_facts *")
         lib.gpurt_agents_facts(ffi.addressof(self.agents[0], "kept"), facts)
         driver = ffi.string(facts.driver).decode()
@@ -122,14 +121,14 @@ class AgentGpu(Gpu):
                      at_once=lib.gpurt_agents_at_once(self.agents) if self.obedience.turns else None)  # fmt: skip
 
     def _ready(self) -> int | None:
-        """How many less urgent processes, of one group each, the most urgent one begins beside; None: it does not."""
+        """The number of less urgent agents that the most urgent process begins beside; None: it begins alone."""
         agents = [one.raw for one in self._processes.values() if one.raw.registered]
         return len(agents) - 1 if any(one.free for one in agents) else None
 
     def yielding(self, client: GpuClient) -> bool | None:
-        """Whether its process can begin by yield, if it is the most urgent; None: nobody begins so.
+        """Whether the client's process can begin by yield if it is the most urgent; None: no process begins by yield.
 
-        What passes by itself does not count: the last orders, and who owns the GPU (entitled() in kmod/core/agents.c).
+        Passing states do not count: the last orders, and who owns the GPU (entitled() in kmod/core/agents.c).
         """
         if not self.obedience.yields:
             return None
@@ -141,15 +140,15 @@ class AgentGpu(Gpu):
 
     @property
     def awaits_agents(self) -> bool:
-        """Whether an update, a turn, others that are to come on, or a decision that takes the flag back waits for an
-        agent's answer."""
+        """Whether an update, a turn, processes that are to come on again, or a decision that takes the flag back waits
+        for an agent's answer."""
         agents = self.agents
         waits = (agents.held and not agents.only) or (agents.recalls and agents.holders)
         return bool(waits) or any(agents.owing[what] for what in AWAITED)
 
     @property
     def takes_posts(self) -> bool:
-        """Under policy `segment`, where no thread stays raised until its end is known."""
+        """Whether the policy is `segment`: no thread stays raised there until its segment's end is known."""
         return bool(self.sched.policy == lib.GPURT_POLICY_SEGMENT)
 
     # The flag
@@ -162,13 +161,13 @@ class AgentGpu(Gpu):
     def recall(self, over: bool) -> None:
         """Adds a reason why no process may begin without asking, or removes one (`over`)."""
         if over:
-            self._reconsider()  # the decision may have changed who can be given that
+            self._reconsider()  # the decision may have changed which processes can be given the flag
             lib.gpurt_agents_recall_over(self.agents, self.clock())
         else:
             lib.gpurt_agents_recall(self.agents, self.clock())
 
     def _reconsider(self) -> None:
-        """Tells the core whether a single process, or all if the most urgent one yields, may begin without asking."""
+        """Tells the core if a single process, or the most urgent one if it yields, may begin without asking."""
         processes = [one for one in self._processes.values() if one.raw.registered]
         for one in processes if len(processes) == 1 or self.obedience.yields else ():
             lib.gpurt_agents_plain(self.agents, one.raw, self._is_plain(one), self.clock())
@@ -176,12 +175,12 @@ class AgentGpu(Gpu):
                 lib.gpurt_agents_rank(self.agents, one.raw, *one.level(), self.clock())
 
     def decided(self, client: GpuClient) -> None:
-        """After a decision, its process's level may have changed, and whether the process is in a segment."""
+        """A decision may have changed the level of the client's process, or whether the process is in a segment."""
         if self.obedience.yields and not client.gone:
             lib.gpurt_agents_rank(self.agents, client.own.raw, *self._level(client), self.clock())
 
     def _level(self, client: GpuClient) -> tuple[int, bool]:
-        """The level of its process, now that the client has this one."""
+        """The level of the client's process, after the client's present level is noted."""
         client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
         own: Process = client.own
         return own.level()
@@ -194,21 +193,21 @@ class AgentGpu(Gpu):
     # What the core says
 
     def on_order(self, raw: CData) -> None:
-        """Notes the process, whose waiting call is answered afterwards."""
+        """Notes a process with a new order; `settle` answers its waiting call."""
         process = self._by_raw[raw]
         if raw.taken:
             process.taken = process.set, process.channels
         self._ordered.append(process)
 
     def on_late(self, raw: CData, now: int) -> None:
-        """Tells subscribers."""
+        """Tells subscribers that an agent is late."""
         self.tell(self, self._by_raw[raw].agent, EventKind.LATE, now, None, now - raw.since)
 
     def on_finished(self, err: int, _now: int) -> None:
         """The update is over."""
         if self.in_flight:
             self.finished(err, self.clock() - self.in_flight.began)
-        else:  # others are off now, beside whom the owner has begun: perhaps earlier than they were to be
+        else:  # the other processes are off now, perhaps sooner than required; the owner has begun beside them
             lib.gpurt_latency_record(self.latency[Cause.BEGIN], max(0, self.clock() - self.agents.lazy_until))
 
     # Updates and time
@@ -219,15 +218,15 @@ class AgentGpu(Gpu):
         way = lib.GPURT_AGENTS_ALONE
         if isinstance(only, GpuClient) and self.obedience.yields:
             asks = self._current.client if self._current else None
-            for one in {only, asks or only}:  # the decision may have changed that; the core acts upon it next
+            for one in {only, asks or only}:  # the decision may have changed these ranks; the core reads them next
                 one.own.raw.rank, one.own.raw.inside = self._level(one)
             if not only.alone:
                 way = lib.GPURT_AGENTS_YIELD if only is self.yields else lib.GPURT_AGENTS_BESIDE
         lib.gpurt_agents_commit(self.agents, alone, way, now)
 
     def isolate(self, client: GpuClient, now: int) -> None:
-        """The owner begins again if a client may be on that must now be off: any other one, or this one, which came
-        later."""
+        """Has the owner begin again if a client that must be off now may be on: another client, or this client, which
+        came later."""
         agents, owner = self.agents, self.runner
         if self.in_flight or not isinstance(owner, GpuClient) or not (agents.lazy or agents.step or agents.beside):
             return
@@ -237,7 +236,7 @@ class AgentGpu(Gpu):
     def wait_grant(self, client: GpuClient, waiter: Waiter) -> None:
         """Answers once the client, which is in a segment, holds the GPU, and others are off.
 
-        A begin that it has posted may still have to be taken.
+        A begin that the client has posted may still have to be taken.
         """
         if not self.obedience.yields or (client.alone and not client.calls):
             super().wait_grant(client, waiter)
@@ -254,7 +253,7 @@ class AgentGpu(Gpu):
         self.update(Decision(decide, done, lambda: int(lib.gpurt_client_level(client.core)), client, call=True))
 
     def settle(self) -> None:
-        """Takes decisions and answers; what was ordered meanwhile is delivered."""
+        """Takes decisions and answers calls, then delivers the orders that were given meanwhile."""
         super().settle()
         while self._ordered:
             process = self._ordered.pop(0)
@@ -263,13 +262,13 @@ class AgentGpu(Gpu):
                 waiter.finish(0)
 
     def times(self) -> tuple[int, int]:
-        """When the GPU will next act by itself, or an agent be late; and when a client may have to be told
+        """When the GPU will next act by itself or an agent will be late, and when a client may have to be told
         something."""
         due, told = super().times()
         return min(due, self.agents.deadline), told
 
     def advance(self, now: int) -> None:
-        """Notices late agents, and repeats orders that a driver refused."""
+        """Notices late agents, and gives orders again that a driver refused."""
         if self.agents.deadline <= now:
             lib.gpurt_agents_tick(self.agents, now)
         super().advance(now)
@@ -277,7 +276,7 @@ class AgentGpu(Gpu):
     # Clients
 
     def enter(self, client: GpuClient) -> None:
-        """A client has joined; its process may be here already."""
+        """A client has joined; its process may have other clients already."""
         key = (client.peer.pid, client.peer.start)
         process = self._processes.get(key)
         if process is None:
@@ -290,7 +289,7 @@ class AgentGpu(Gpu):
         client.own = process
 
     def _prune(self) -> None:
-        """Forgets some late processes that have ended; the next call looks at others."""
+        """Forgets some late processes if they have ended; the next call checks others."""
         for _ in range(min(READS, len(self._late))):
             key, _ = self._late.popitem(last=False)
             if not procs.ended(*key):
@@ -301,23 +300,23 @@ class AgentGpu(Gpu):
         lib.gpurt_agents_exempt(self.agents, client.own.raw, exempt, now)
 
     def may_unite(self, peer: Peer, seat: Seat | None) -> bool:
-        """Agents switch a process as a whole, so that it can be of one group only."""
+        """Whether the process is in no other group: an agent switches its whole process."""
         process = self._processes.get((peer.pid, peer.start))
         own = process.seat if process else None
         return own is None or own is seat
 
     def seated(self, seat: Seat) -> None:
-        """A group comes to this GPU, which it owns by a number of its own."""
+        """A group comes to this GPU.  It owns the GPU by a number of its own."""
         super().seated(seat)
         seat.own = seat.own or lib.gpurt_agents_group(self.agents)
 
     def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
-        """All of the client's process belongs to the group, until the last client of it that joined has gone."""
+        """The client's whole process belongs to the group until the last of its clients in the group has gone."""
         client.own.seat = seat
         lib.gpurt_agents_unite(self.agents, client.own.raw, seat.own, now)
 
     def ends(self, client: GpuClient) -> None:
-        """No update waits for an agent whose connection has ended."""
+        """The connection of a client ends: if the client is an agent, no update waits for it any longer."""
         process: Process = client.own
         if process.agent is client:
             process.agent = process.waiter = process.told = None
@@ -326,7 +325,7 @@ class AgentGpu(Gpu):
             self._reconsider()
 
     def part(self, client: GpuClient, now: int) -> None:
-        """A client has gone, and the process with its last one."""
+        """A client has gone.  With its last client the process goes, too."""
         process: Process = client.own
         process.clients.remove(client)
         if process.seat and not any(one.group for one in process.clients):
@@ -347,12 +346,12 @@ class AgentGpu(Gpu):
         self, client: GpuClient, driver: str, tier: Tier, tsgs: int, done: Callable[[int, int, int], None],
         flags: int = 0, set_: int = 0, channels: Sequence[tuple[int, int]] = (),
     ) -> None:  # fmt: skip
-        """The agent of a process says how many TSGs there are; `done` gets the result and the order that holds.
+        """The agent says how many TSGs its process has; `done` gets the result, the order in force and its number.
 
-        ``flags``: enum gpurt_agent_flags; ``channels``: the channels that other agents can switch; ``set_``: their
-        state.
+        ``flags``: enum gpurt_agent_flags; ``channels``: the channels that other agents can switch; ``set_``: the
+        channels' state.
 
-        The agent's arrival is a decision like any other: no agent comes in the middle of an update, or while another
+        The agent's arrival is a decision like any other: it waits until no update is in flight, and until no other
         process may begin without asking.
         """
         process: Process = client.own
@@ -388,18 +387,17 @@ class AgentGpu(Gpu):
         self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True, recalls=changes))
 
     def channels_of_others(self, process: Process) -> list[tuple[int, int]]:
-        """Those that its agent is to switch."""
+        """The channels of other processes that the process's agent is to switch."""
         raw = process.raw
         call = raw.number, raw.many
         others = (one for one in self._processes.values() if (one.raw.taker, one.raw.taken_in) == call)
         return [channel for one in others for channel in one.taken[1]]
 
     def answer(self, client: GpuClient, answered: int, result: int, flags: int = 0) -> None:
-        """An agent has carried out an order, or its driver refused it, or refused to set the slice (enum
-        gpurt_order_flags).
+        """An agent has carried out an order, or its driver refused the order or the slice (enum gpurt_order_flags).
 
         Raises:
-            Refusal: ENOENT, no agent; EBUSY, it waits already; EINVAL, an order that was never given.
+            Refusal: ENOENT, the client is no agent; EBUSY, the agent waits already; EINVAL, no order has that number.
         """
         process: Process = client.own
         if process.agent is not client:

@@ -18,13 +18,13 @@ from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Band, HostThread, Scheduling
 
 BOOSTED = lib.GPURT_POLICY_BOOSTED
-#: How many threads of a client may be about to raise themselves; each costs two descriptors.
+#: How many threads of a client may be about to raise themselves; each keeps two descriptors open.
 MOST_ASKED = 64
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The scheduling that a thread was asked to raise itself to, and the scheduling that it had then."""
+    """The scheduling that a thread was asked to give itself, and the scheduling that it had before."""
 
     own: Scheduling
     raised: Scheduling
@@ -32,30 +32,30 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The thread of a member of a group that raises all: while the group owns the GPU, in and out of segments."""
+    """The thread of a member of a group that raises all threads: raised while the group owns the GPU."""
 
     thread: HostThread
-    right: int  # the highest CPU priority that it had the right to
+    right: int  # the highest CPU priority that the thread had the right to
 
 
 @dataclass(eq=False)
 class Boost:
-    """The thread of a client, and what it may be raised to."""
+    """The thread of a client, and the CPU priority that the thread may be raised to."""
 
     band: Band
     peer: Peer
     core: CData
-    thread: HostThread | None = None  # that of the latest outermost begin
-    may: bool = False  # be raised: checked at that begin
-    right: int = 0  # the highest CPU priority that it had the right to then
-    kept: Kept | None = None  # the thread that a group raises which raises all
-    barred: bool = False  # by the administrator
+    thread: HostThread | None = None  # the thread of the latest outermost begin
+    may: bool = False  # whether the thread may be raised: checked at that begin
+    right: int = 0  # the highest CPU priority that the thread had the right to at that begin
+    kept: Kept | None = None  # set only in a group that raises all its threads
+    barred: bool = False  # the administrator forbids raising it
     asked: dict[HostThread, Asked] = field(default_factory=dict)
 
     def begin(self, sched: CData, thread: HostThread, has: Scheduling, made: CData, now: int) -> tuple[int, int]:
-        """Before a begin (struct gpurt_begin) comes to the gate: 0 or -errno, and the thread's own priority.
+        """Checks a begin (struct gpurt_begin) before it comes to the gate: 0 or -errno, and the thread's own priority.
 
-        `has` is what the thread has, apart from being raised by this host.
+        `has` is the thread's scheduling, without a raise by this host.
         """
         self.may = self.may and self.core.depth > 0
         own = self._own(thread, has)
@@ -76,45 +76,45 @@ class Boost:
         return result, own.own
 
     def outdated(self, sched: CData, own: int, made: CData) -> bool:
-        """Whether the begin of a thread of priority `own`, whose turn it is, has to come to the gate once more.
+        """Whether the begin of a thread of priority `own` must come to the gate once more now that its turn has come.
 
-        Its thread must be raised by now and was not when it came: the policy or a priority has changed.
+        It must if the thread should be raised and is not: the policy or a priority has changed since the begin came.
         """
         if sched.policy != BOOSTED or self.may or self.core.depth:
             return False
         return bool(lib.gpurt_client_begin_level(self.core, own, made.priority))
 
     def end(self, sched: CData, now: int) -> None:
-        """Before an end comes to the gate."""
+        """Tells core/boost of an end before the end comes to the gate."""
         lib.gpurt_boost_ask(sched, self.core, lib.gpurt_client_level(self.core), now)
 
     def bar(self, barred: bool) -> None:
-        """The administrator's rules about the client.  A thread that this host has raised is lowered.
+        """Sets whether the administrator's rules bar the client.  If so, lowers the thread that this host has raised.
 
-        One that waits at the gate was checked before, and is lowered when it has left that, as in the module.
+        A thread that waits at the gate was checked before; it is lowered when it leaves the gate, as in the module.
         """
         self.barred = barred
         self.left_gate()
 
     def left_gate(self) -> None:
-        """The client's thread may have left the gate."""
+        """Lowers the client's thread if it must not stay raised outside of the gate."""
         at_gate = self.core.boost.asked or self.core.boost.turn
         if self.barred and self.band.able and not at_gate:
             self.level(0)
             self.may = False
             self.kept = None
         elif self.thread and self.in_all and not self.core.depth and not at_gate:
-            self.thread.want(self, 0)  # a group raises its members' kept threads only, outside of segments
+            self.thread.want(self, 0)  # outside of segments a group raises only the threads that its members keep
             self.may = False
 
     @property
     def in_all(self) -> bool:
-        """Whether the client is of a group that raises all its threads, as in form owner."""
+        """Whether the client is in a group that raises all its threads, as in form owner."""
         entry = self.core.entry
         return bool(entry != self.core and entry.group.group.all)
 
     def keeps(self, thread: HostThread, right: int) -> None:
-        """From now on the client's group raises this thread, which has ``right``, instead of another one."""
+        """From now on the client's group raises this thread, which has ``right``, in place of the previous thread."""
         if self.barred or (self.kept and self.kept.thread is thread):
             return
         if self.kept:
@@ -127,12 +127,12 @@ class Boost:
             self.kept.thread.want(self.kept, min(self.band.cpu(level), self.kept.right))
 
     def _own(self, thread: HostThread, has: Scheduling) -> Scheduling:
-        """The thread's scheduling, without the raise that it was asked for and has made."""
+        """The thread's scheduling before it raised itself at this host's request."""
         asked = self.asked.get(thread)
         return asked.own if asked and has == asked.raised else has
 
     def _admit(self, own: Scheduling, level: int, made: CData) -> int:
-        """Whether the client's thread may be raised, for a segment of that level: 0 or -errno."""
+        """Whether the client's thread may be raised for a segment of that level: 0 or -errno."""
         refused = int(lib.gpurt_boost_refusal(self.band.normal, own.own, level))
         if refused:
             return refused
@@ -157,18 +157,18 @@ class Boost:
         return -errno.EAGAIN
 
     def level(self, level: int) -> None:
-        """The thread has to execute at a level of core/boost.h from now on."""
+        """From now on the thread has to execute at this level of core/boost.h."""
         self._keep(level)
         if self.thread and self.may and (self.band.able or not level):
-            # its user may give it, for good, what it has once: an administrator may have set a higher level since
+            # the thread's user may keep a priority that it once had; an administrator may since have set a higher level
             self.thread.want(self, min(self.band.cpu(level), self.right))
 
     def is_fenced(self, caller: Callable[[], HostThread]) -> bool:
-        """Whether the calling thread is the one that is raised, in form fence.  Raises what `caller` does."""
+        """Whether the form is fence and the calling thread is the raised one.  Raises what `caller` raises."""
         return bool(self.core.boost.form == lib.GPURT_FORM_FENCE and self.thread is caller())
 
     @property
     def raised(self) -> int:
-        """The CPU priority that the thread is raised to; 0: it is not."""
+        """The CPU priority that the thread is raised to; 0: it is not raised."""
         begun = self.thread.level() if self.thread and self.may else 0
         return max(begun, self.kept.thread.level() if self.kept else 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The administrator's budgets of the user-space host, and the budget that each client is under."""
+"""The budgets of the user-space host that the administrator sets, and which of them each client is under."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pycontrol.host.pieces import READS
 from pycontrol.host.wire import Refusal
 from pycontrol.machine import procs
 
-#: How far above a process a budget is looked for, as in kmod/clients/budgets.c.
+#: How many generations above a process are searched for a budget, as in kmod/clients/budgets.c.
 GENERATIONS = 256
 
 
 @dataclass(eq=False)
 class Allowance:
-    """The clients under one budget: of a process and those that it made, or of a cgroup and those below it.
+    """The clients under one budget: of a process and its descendants, or of a cgroup and the cgroups below it.
 
     `start` is the process's start time, so that a reused pid does not match; 0 for a cgroup.
     """
@@ -31,30 +31,30 @@ class Allowance:
     raw: dict[int, CData] = field(default_factory=dict)  # the core's budget, by GPU
 
     def budget(self, gpu: int) -> CData:
-        """The core's budget on that GPU."""
+        """The allowance's budget in the core for that GPU."""
         if gpu not in self.raw:
             self.raw[gpu] = ffi.new("struct gpurt_budget *")
         return self.raw[gpu]
 
     @property
     def used(self) -> bool:
-        """Whether there is a budget on any GPU."""
+        """Whether the allowance has a budget on any GPU."""
         return any(budget.limit for budget in self.raw.values())
 
 
 class Budgets:
-    """All allowances; they hold for clients to come as well."""
+    """All allowances; they hold for future clients as well."""
 
     def __init__(self) -> None:
-        """No budgets yet."""
+        """Starts without budgets."""
         self.allowances: dict[int | str, Allowance] = {}
-        self.changes = 0  # clients look for their allowance again when it grows
+        self.changes = 0  # when this number grows, clients look for their allowance again
 
     def named(self, what: int | str, make: bool) -> Allowance | None:
-        """The allowance of a process or of a cgroup; None: there is none, and the caller did not ask to make one.
+        """The allowance of a process or a cgroup; None: there is none, and `make` is false.
 
         Raises:
-            Refusal: no such process, a cgroup that is no absolute path, or too many budgets.
+            Refusal: no such process, a cgroup without an absolute path, or too many budgets.
         """
         start = 0
         if isinstance(what, int):
@@ -76,19 +76,19 @@ class Budgets:
         return made
 
     def settle(self, allowance: Allowance) -> None:
-        """An allowance that has no budget on any GPU any more is no allowance."""
+        """Forgets an allowance that no longer has a budget on any GPU."""
         if not allowance.used and self.allowances.get(allowance.what) is allowance:
             del self.allowances[allowance.what]
             self.changes += 1
 
     def search(self, peer: Peer, now: Allowance | None) -> Iterator[tuple[Allowance | None] | None]:
-        """The allowance of a process that is in allowance `now`: its own, else that of the nearest process above it.
+        """The allowance of a process: its own, else its nearest ancestor's, else its nearest cgroup's; it had `now`.
 
-        Else that of the nearest cgroup.  When processes above have ended, it stays where it is.  In pieces, for a
-        process may have many above it: None after each, then the allowance in a tuple.
+        If ancestors have ended, a process stays in an ancestor's allowance.  A process may have many ancestors, so the
+        search has pieces: it yields None after each, then the allowance in a tuple.
 
         Raises:
-            Unreadable: what decides is not known.
+            Unreadable: the process's ancestors or its cgroup cannot be read.
         """
         above = procs.ancestry(peer.pid) if any(isinstance(what, int) for what in self.allowances) else iter(())
         for number, (pid, start) in enumerate(islice(above, GENERATIONS), 1):
@@ -96,7 +96,7 @@ class Budgets:
             if allowance and allowance.start == start:
                 yield (allowance,)
                 return
-            if number % (READS // 2) == 0:  # each takes two files
+            if number % (READS // 2) == 0:  # each generation takes two files
                 yield None
         if now and isinstance(now.what, int) and self.allowances.get(now.what) is now:
             yield (now,)

@@ -28,34 +28,34 @@ def _node() -> CData:
 
 @dataclass(eq=False)
 class Copier:
-    """A client's place on the bus, and its thread that copies."""
+    """A client's place on the bus, and the client's thread that copies."""
 
     node: CData = field(default_factory=_node)
     waiter: Waiter | None = None  # the call that waits for the bus
-    own: int = 0  # the thread's priority, and that which it asked for
+    own: int = 0  # the thread's own priority; `hint`: the priority that the thread asked for
     hint: int = 0
-    request: int = 0  # the number of its last BEGIN or NEXT
-    thread: HostThread | None = None  # None: it is not raised
-    right: int = 0  # the highest CPU priority that it had the right to
+    request: int = 0  # the number of the client's last BEGIN or NEXT
+    thread: HostThread | None = None  # None: no thread is raised
+    right: int = 0  # the highest CPU priority that the thread had the right to
 
     def raise_to(self, cpu: int) -> None:
-        """Has the thread execute at a CPU priority, while it has the right to it; 0: as without copying."""
+        """Raises the thread to a CPU priority, at most to its right; 0: lowers the thread."""
         if self.thread:
             self.thread.want(self, min(cpu, self.right))
             self.thread = self.thread if cpu else None
 
     @property
     def waits(self) -> bool:
-        """Whether it copies, or waits to: its level matters only then."""
+        """Whether the client copies or waits to copy: only then its level matters."""
         return bool(self.node.state != IDLE)
 
     @property
     def raised(self) -> int:
-        """The CPU priority that its thread is raised to; 0: it is not."""
+        """The CPU priority that the thread is raised to; 0: it is not raised."""
         return self.thread.level() if self.thread else 0
 
 
-#: Told of every event: the copier, its kind, when, and for COPY_BEGIN how long it waited.
+#: Called with each event: the copier, the event's kind and time, and for COPY_BEGIN how long the copier waited.
 Tell = Callable[[Copier, EventKind, int, int], None]
 
 
@@ -68,7 +68,7 @@ class Bus:
         self.clock = clock
         self.raw = ffi.new("struct gpurt_bus *")
         lib.gpurt_bus_init(self.raw)
-        self._by_node: dict[CData, Copier] = {}  # of those that have asked
+        self._by_node: dict[CData, Copier] = {}  # the copiers that have asked for the bus
 
     @property
     def holder(self) -> Copier | None:
@@ -90,7 +90,7 @@ class Bus:
         return 0
 
     def request(self, copier: Copier, level: int, waiter: Waiter) -> None:
-        """Asks for the bus.  The waiter learns when it has the bus, or when the wait ends before."""
+        """Asks for the bus.  The waiter learns when the client has the bus, or when the wait ends without it."""
         now, old = self.clock(), self.raw.holder
         self._by_node[copier.node], copier.waiter = copier, waiter
         lib.gpurt_bus_request(self.raw, copier.node, level, now)
@@ -98,7 +98,7 @@ class Bus:
         self._handed(old, now)
 
     def next(self, copier: Copier, waiter: Waiter) -> int:
-        """A chunk is over, and there is another one: 0 or -ENOENT."""
+        """The copier has copied a chunk and has another: 0 or -ENOENT."""
         if copier.node.state != RUNNING:
             return -errno.ENOENT
         now, old = self.clock(), self.raw.holder
@@ -113,7 +113,7 @@ class Bus:
         return 0
 
     def release(self, copier: Copier) -> int:
-        """Ends the copy, or withdraws the request, whose call then gets ECANCELED: 0 or -ENOENT."""
+        """Ends the copy: 0 or -ENOENT.  Or withdraws the request; the waiting call then gets ECANCELED."""
         if copier.node.state == IDLE:
             return -errno.ENOENT
         now, old = self.clock(), self.raw.holder
@@ -123,16 +123,16 @@ class Bus:
         return 0
 
     def relevel(self, copier: Copier, level: int) -> None:
-        """The client has another priority from now on."""
+        """Gives the client another level."""
         lib.gpurt_bus_set_level(self.raw, copier.node, level)
         copier.raise_to(self.band.cpu(level))
 
     def due(self) -> int:
-        """When `advance` is to be called; FOREVER: never."""
+        """When `advance` must be called; FOREVER: never."""
         return int(lib.gpurt_bus_deadline(self.raw))
 
     def advance(self, now: int) -> None:
-        """A best-effort client that has kept the bus from real-time ones for too long loses it."""
+        """Takes the bus from a best-effort client that has kept it from real-time clients for too long."""
         old = self.raw.holder
         late = self._by_node.get(lib.gpurt_bus_tick(self.raw, now))
         if late:
@@ -141,14 +141,14 @@ class Bus:
             self._handed(old, now)
 
     def _over(self, copier: Copier, result: int, now: int) -> None:
-        """Its copy is, or its request."""
+        """Ends a copy or a request, and answers the call that waits for it."""
         del self._by_node[copier.node]
         self.tell(copier, EventKind.COPY_END, now, 0)
         copier.raise_to(0)
         self._answer(copier, result, now)
 
     def _handed(self, old: CData, now: int) -> None:
-        """The bus may have another holder than before."""
+        """Tells the bus's holder that it has the bus, unless it was the holder before."""
         copier = self.holder
         if copier and copier.node != old:
             self.tell(copier, EventKind.COPY_BEGIN, now, copier.node.waited)

@@ -23,53 +23,53 @@ from pycontrol.host.wire import Malformed, Refusal, structure
 if TYPE_CHECKING:
     from pycontrol.host.connection import Connection
 
-#: The calls, GPURT_IOC_NAME, by the methods that carry them out; those of `Space` lack the prefix job_.
+#: The calls (GPURT_IOC_NAME), named like the methods that carry them out; methods of `Space` lack the prefix job_.
 NAMES = ("query", "begin", "end", "wait", "copy", "group_join", "tsg_open", "tsg_close", "submit", "tsg_shape", "agent",
          "order", "job_mark")  # fmt: skip
 UNIT_NAMES = ("job_ready", "job_wait", "job_run", "job_kernel_done", "job_done")
-#: The structures of calls that share one; the others have that of their name.
+#: The structures that several calls share; each other call has the structure of its own name.
 SHARED = {"tsg_open": "tsg", "tsg_close": "tsg", "job_kernel_done": "job_done"}
 CODES = {name: int(getattr(lib, f"GPURT_IOC_{name.upper()}")) for name in (*NAMES, *UNIT_NAMES)}
-#: The structure of each call; core/calls.c has its size and its rules.
+#: The structure of each call; core/calls.c states its size and its rules.
 KINDS = {code: f"struct gpurt_{SHARED.get(name, name)}" for name, code in CODES.items()}
 
 
 class Call:
-    """A call under way; called with its result, it is answered."""
+    """A call under way.  Calling this object with the result answers the call."""
 
     def __init__(self, answer: Callable[[int, CData], None], made: CData, posted: bool) -> None:
-        """`answer` gets the result and the structure; `posted`: nobody waits for it."""
+        """`answer` gets the result and the structure; `posted`: nobody waits for the answer."""
         self._answer, self._made, self.posted = answer, made, posted
         self._waiter: Waiter | None = None
         self._interrupted = False
 
     def __call__(self, result: int) -> None:
-        """Answers it."""
+        """Answers the call."""
         self._answer(result, self._made)
 
     def waits(self, answer: Answer) -> Waiter:
-        """It waits for something: `answer` is called when that has happened, or with EINTR."""
+        """Makes the call wait: `answer` is called when the event happens, or with EINTR after a signal."""
         self._waiter = Waiter(answer)
         if self._interrupted:
             self._waiter.finish(-errno.EINTR)
         return self._waiter
 
     def forget(self) -> None:
-        """No caller waits for its answer."""
+        """Drops the answer: the caller no longer waits."""
         if self._waiter:
             self._waiter.forget()
 
     def interrupt(self) -> None:
-        """A signal came to the thread that waits."""
+        """A signal came to the thread that waits for the answer."""
         self._interrupted = True
         if self._waiter:
             self._waiter.finish(-errno.EINTR)
 
 
 def is_post(code: int, cookie: int, payload: bytes) -> bool:
-    """Whether the call needs no answer: a begin with that flag, or an end without flags.
+    """Whether the call needs no answer: a begin with GPURT_BEGIN_POST, or an end without flags.
 
-    It is never refused for a limit, for its segment would last for ever: the GPU keeps two decisions for all of them.
+    No limit refuses it: a lost end would leave its segment open for ever.  The GPU keeps two decisions for all posts.
     """
     flags = int.from_bytes(payload[8:12], sys.byteorder)
     if code == lib.GPURT_IOC_BEGIN:
@@ -78,7 +78,7 @@ def is_post(code: int, cookie: int, payload: bytes) -> bool:
 
 
 def granted(gpu: Gpu, made: CData, answer: Call) -> Answer:
-    """The answer of a begin that waits, when its client has the GPU, or when a signal comes first."""
+    """Answers a waiting begin when its client has the GPU, or when a signal comes first."""
     post = lib.GPURT_BEGIN_POST if gpu.takes_posts else 0
 
     def happened(outcome: int, _when: int) -> None:
@@ -92,7 +92,7 @@ def granted(gpu: Gpu, made: CData, answer: Call) -> Answer:
 
 
 class Calls:
-    """Carries out calls; `deadlines` gets those that wait for a limited time.  `space`: None if no units are shared."""
+    """Carries out calls; `deadlines` gets those with a time limit.  `space`: None if GPUs are not shared in units."""
 
     def __init__(
         self, gpus: Sequence[Gpu], clock: Callable[[], int], deadlines: Deadlines, groups: Groups,
@@ -113,11 +113,11 @@ class Calls:
     ) -> Call:  # fmt: skip
         """Carries out one call and answers it, now or later, with the result and the structure.
 
-        `posted`: nobody waits for the answer, and the caller has no limit for such calls: see `is_post`.
+        `posted`: nobody waits for the answer, and the call counts against no limit: see `is_post`.
 
         Raises:
-            Malformed: no such call, or a structure that breaks the rules.
-            Refusal: it cannot be carried out.
+            Malformed: there is no such call, or the structure breaks the rules.
+            Refusal: the call cannot be carried out.
         """
         known = lib.gpurt_call_find(code)
         if not known:
@@ -168,7 +168,7 @@ class Calls:
 
         def ask(now: int) -> int:
             nonlocal own
-            # reading it takes three system calls
+            # thread.own() makes three system calls
             has = scheduling if at_once else thread.own()
             result, own = client.boost.begin(gpu.sched, thread, has, made, now)
             return result
@@ -195,7 +195,7 @@ class Calls:
         at_once = False
 
     def _begin_posted(self, gpu: Gpu, caller: Connection, made: CData, answer: Call) -> None:
-        """A begin without an answer.  Its thread may have ended since."""
+        """Begins a segment without an answer.  The thread may have ended since it posted the begin."""
         if not answer.posted:
             raise Refusal(errno.EINVAL, "GPURT_BEGIN_POST is of a packet that asks for no answer")
         own, client = int(made.raised), caller.client(gpu)
@@ -210,7 +210,7 @@ class Calls:
         answer(0)
 
     def _goes_on(self, gpu: Gpu, caller: Connection, made: CData, answer: Call) -> None:
-        """A begin that a signal had interrupted waits again."""
+        """A begin waits again after a signal interrupted it."""
         client = caller.client(gpu)
         if not client.core.depth:
             raise Refusal(errno.ENOENT, "no segment is open")
@@ -357,7 +357,7 @@ class Calls:
     def agent(self, caller: Connection, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_AGENT."""
         driver = ffi.string(made.driver)
-        client = caller.client(self.gpu(made))  # as the module: also where the driver needs no agents
+        client = caller.client(self.gpu(made))  # like the module, also for a driver that needs no agents
         gpu = by_agents(self.gpu(made))
 
         def registered(result: int, on: int, sequence: int) -> None:
@@ -406,19 +406,19 @@ class Calls:
 
 
 def no_units(_caller: Connection, _made: CData, _answer: Callable[[int], None]) -> None:
-    """A call about jobs where no units are shared.  Raises Refusal EOPNOTSUPP."""
+    """Refuses a call about jobs, since GPUs are not shared in units.  Raises Refusal EOPNOTSUPP."""
     raise Refusal(errno.EOPNOTSUPP, "this host does not share units: start it with --policy sbeet --taskset FILE")
 
 
 def virtual(gpu: Gpu) -> VirtualGpu:
-    """The virtual GPU that a call needs.  Raises Refusal EOPNOTSUPP where it is a real one."""
+    """The virtual GPU that a call needs.  Raises Refusal EOPNOTSUPP for a real GPU."""
     if not isinstance(gpu, VirtualGpu):
         raise Refusal(errno.EOPNOTSUPP, "the host does not see the work of this GPU")
     return gpu
 
 
 def by_agents(gpu: Gpu) -> AgentGpu:
-    """The GPU that agents serve.  Raises Refusal EOPNOTSUPP where there are none."""
+    """The GPU, which agents must serve.  Raises Refusal EOPNOTSUPP for a GPU without agents."""
     if not isinstance(gpu, AgentGpu):
         raise Refusal(errno.EOPNOTSUPP, "this GPU needs no agents")
     return gpu

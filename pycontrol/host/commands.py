@@ -32,23 +32,23 @@ T = TypeVar("T")
 Request = Mapping[str, int | str]
 Record = list[tuple[str, Value]]
 Answer = list[Record] | Iterator[Record | None] | Refusal
-#: One decision: has it taken, and calls the function with its result once it is carried out.
+#: Has one decision taken, and calls the given function with its result once it is carried out.
 Step = Callable[[Callable[[int], None]], None]
-#: A command that changes something: its decisions, one after the other, and None after each piece of work in between.
-#: It raises Refusal if it is not valid.
+#: A command that changes something: yields its decisions one after the other, and None after each piece of work in
+#: between.  It raises Refusal if the command is not valid.
 Steps = Iterator[Step | None]
-#: The clients that one piece of work looks at, and the pieces in one turn: some pieces read files.
+#: The number of clients that one piece of work looks at, and of pieces in one turn: some pieces read files.
 LOOKS, PIECES = 256, 2
 
 
 class Errands:
-    """Commands that change something, in the order in which they came, a decision or some pieces of work a turn."""
+    """Commands that change something, in order of arrival.  A turn takes one decision or some pieces of work."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without commands."""
         self._all: deque[tuple[Steps, Callable[[Answer], None]]] = deque()
-        self._waits = False  # for a decision of the first one
-        self._failed = 0  # the first result of one of its decisions that is not 0: that keeps none after it
+        self._waits = False  # whether the first command waits for a decision
+        self._failed = 0  # the first command's first result that is not 0; its later decisions are taken all the same
 
     @property
     def more(self) -> bool:
@@ -56,13 +56,13 @@ class Errands:
         return bool(self._all) and not self._waits
 
     def add(self, steps: Steps, done: Callable[[Answer], None]) -> None:
-        """One more; `done` gets its answer."""
+        """Appends a command; `done` gets its answer."""
         self._all.append((steps, done))
         if len(self._all) == 1:
             self.turn()
 
     def turn(self) -> None:
-        """Goes on with the first one."""
+        """Goes on with the first command."""
         for _ in range(PIECES if self.more else 0):
             steps, done = self._all[0]
             try:
@@ -92,14 +92,14 @@ class Errands:
 
 
 def of_decisions(result: int) -> Answer:
-    """The answer of a command whose decisions came to that result: 0 or -errno."""
+    """The answer of a command from its decisions' result, 0 or -errno."""
     if not result:
         return []
     return Refusal(-result, f"a part could not be carried out when its turn came: {os.strerror(-result)}; try again")
 
 
 def _begin(facts: Facts) -> Record:
-    """How the most urgent process begins, where that is not isolated."""
+    """How the most urgent process begins, if it does not begin isolated."""
     if not facts.yields:
         return []
     counts = {"READY": facts.ready, "AT_ONCE": facts.at_once}
@@ -108,7 +108,7 @@ def _begin(facts: Facts) -> Record:
 
 
 class Commands:
-    """Carries out commands; `malformed` says how many malformed packets there have been."""
+    """Carries out commands; `malformed` returns the number of malformed packets so far."""
 
     def __init__(
         self,
@@ -136,14 +136,14 @@ class Commands:
     def carry_out(
         self, peer: Peer, command: Command, request: Request, done: Callable[[Answer], None]
     ) -> None:  # fmt: skip
-        """Calls `done` with the records that answer a command, once its decisions are carried out.
+        """Calls `done` with the records that answer a command, once the command's decisions are carried out.
 
-        Records from an iterator may be made later, when the reader takes them, but show the present state.
-        Or with a Refusal: what is to change is not valid, and nothing has changed; or a decision failed when its turn
-        came.
+        An iterator may make its records later, when the reader takes them; each record then shows the present
+        state.  `done` gets a Refusal if the change is not valid, and nothing has changed, or if a decision failed when
+        its turn came.
 
         Raises:
-            Refusal: it is not permitted, or what is to be read is not valid.
+            Refusal: the command is not permitted, or its query is not valid.
         """
         if lib.gpurt_request_find(command).administrator and not peer.administrator:
             raise Refusal(errno.EPERM, "this needs CAP_SYS_NICE: run as root or as the host's own user")
@@ -158,11 +158,11 @@ class Commands:
         elif command in reading:
             done(reading[command](peer, self.chosen(request)))
         else:
-            steps: Steps = getattr(self, command.name.lower())(request)  # set_priority and so on
+            steps: Steps = getattr(self, command.name.lower())(request)  # for example set_priority
             self.errands.add(steps, done)
 
     def chosen(self, request: Request) -> Sequence[Gpu]:
-        """The GPU that is named, or all.  Raises Refusal ENODEV."""
+        """The GPU that the request names, or all GPUs.  Raises Refusal ENODEV."""
         if "GPU" not in request:
             return self.gpus
         index = int(request["GPU"])
@@ -188,11 +188,11 @@ class Commands:
             ]  # fmt: skip
 
     def clients(self, peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:
-        """GPURT_CMD_GET_CLIENTS: the present clients, each in its state when its record is made."""
+        """GPURT_CMD_GET_CLIENTS: the present clients; each record shows the client's state when the record is made."""
         return chain.from_iterable([self.clients_of(gpu, peer, list(gpu.clients.values())) for gpu in gpus])
 
     def clients_of(self, gpu: Gpu, peer: Peer, clients: Sequence[GpuClient]) -> Iterator[Record]:
-        """The clients of a GPU, except those that have gone meanwhile."""
+        """The clients of a GPU, except clients that have gone meanwhile."""
         for client in clients:
             if client.id not in gpu.clients:
                 continue
@@ -216,7 +216,7 @@ class Commands:
             ]  # fmt: skip
 
     def latencies(self, _peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:
-        """GPURT_CMD_GET_LATENCY; causes that never happened are left out."""
+        """GPURT_CMD_GET_LATENCY; omits causes that never happened."""
         for gpu in gpus:
             for cause, latency in gpu.latency.items():
                 if latency.count:
@@ -242,16 +242,16 @@ class Commands:
             yield record
 
     def listed(self, peer: Peer) -> Iterator[Record | None]:
-        """GPURT_CMD_GET_RULES; None for a rule that does not count any more, for finding that out takes time.
+        """GPURT_CMD_GET_RULES; None for a rule that no longer counts, since finding that out takes time.
 
-        Names and paths are those of anyone's processes: only the administrator is told.
+        Only the administrator sees all names and paths: they may be of any process.  Others see their own pids.
         """
         both = (("EXEMPT", self.rules.exempt.rules), ("BARRED", self.rules.barred.rules))
         made = heapq.merge(*(zip(repeat(flag), rules) for flag, rules in both), key=lambda one: one[1].since)
         return (None if rule.dead else _told(peer, flag, rule) for flag, rule in made)
 
     def every(self, gpus: Sequence[Gpu]) -> Iterator[tuple[Gpu, GpuClient]]:
-        """The clients that there are now, except those that have gone when their turn comes."""
+        """The present clients, except clients that have gone when their turn comes."""
         for gpu in gpus:
             for client in list(gpu.clients.values()):
                 if client.id in gpu.clients:
@@ -291,7 +291,7 @@ class Commands:
             yield partial(self.move, one, name)
 
     def move(self, member: Connection, name: str, done: Callable[[int], None]) -> None:
-        """Makes a connection a member of a group, unless it has ended: it would stay a member for ever."""
+        """Makes a connection a member of a group, unless the connection has ended: it would stay a member for ever."""
         if member.closed:
             done(-errno.ESRCH)
             return
@@ -349,7 +349,7 @@ class Commands:
                 yield partial(gpu.put_under, client, wanted)
 
     def check_groups(self, allowance: Allowance) -> Iterator[None]:
-        """Raises Refusal EDQUOT, and the allowance is none, if it would put members of a group under two budgets."""
+        """Raises Refusal EDQUOT and drops the allowance if it would put members of a group under two budgets."""
         for seat in list(self.groups.seats):
             wanted: set[Allowance | None] = set()
             for one in list(seat.members):
@@ -361,7 +361,7 @@ class Commands:
                 raise Refusal(errno.EDQUOT, f"{why}; set one for all of them, or remove the other")
 
     def wanted(self, client: GpuClient) -> Generator[None, None, Allowance | None]:
-        """The allowance that the client should be under, in pieces; its own, and it goes, if that is not known."""
+        """The client's future allowance, in pieces; if that is unreadable, expels the client: the present one."""
         try:
             for found in self.budgets.search(client.peer, client.allowance):
                 yield None
@@ -372,7 +372,7 @@ class Commands:
         return client.allowance
 
     def known(self, client: GpuClient, ask: Callable[[Peer], T], otherwise: T) -> T:
-        """The answer of `ask` for the client's process, or `otherwise` if that is not known: then the client goes."""
+        """The answer of `ask` for the client's process; if it is unreadable, expels the client: `otherwise`."""
         try:
             return ask(client.peer)
         except procs.Unreadable as error:
@@ -399,13 +399,13 @@ class Commands:
 
 
 def partition(facts: Facts) -> Record:
-    """The attributes of a GPU that is a partition; none of another GPU."""
+    """The attributes of a GPU that is a partition; empty for another GPU."""
     names = ("PARTITION_OF", "PARTITION_UNITS", "CROSS_THOUSANDTHS")
     return list(zip(names, facts.partition, strict=True)) if facts.partition else []
 
 
 def _told(peer: Peer, flag: str, rule: Rule) -> Record:
-    """A rule, with the processes that it names if the reader may know them."""
+    """A rule's record; it names the processes only if the reader may know them."""
     known = peer.administrator or (rule.user is not None and rule.user == peer.uid)
     what: int | str = 0 if isinstance(rule.what, int) else ""
     return [(flag, 1), (rule.kind, rule.what if known else what), ("TIME_NS", rule.since)]
@@ -415,7 +415,7 @@ def change_rules(rules: Named, flag: str, request: Request) -> None:
     """Adds or removes the rule that a request names.
 
     Raises:
-        Refusal: it names none or several, or as Named.change() does.
+        Refusal: the request names no rule or several, or `Named.change` refuses it.
     """
     kinds = [kind for kind in ("PID", "COMM", "CGROUP") if kind in request]
     if len(kinds) != 1 or int(request[flag]) > 1:
@@ -432,7 +432,7 @@ def times_of(latency: CData) -> Record:
 
 
 def set_priority(gpu: Gpu, client: GpuClient, priority: int, done: Callable[[int], None]) -> None:
-    """Has the decision taken that changes a client's priority, of its segments and of its copies."""
+    """Has the decision taken that changes a client's priority, for its segments and its copies."""
 
     if seat := client.group:
 

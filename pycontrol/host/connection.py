@@ -30,66 +30,66 @@ from pycontrol.host.wire import Head, Refusal, message
 if TYPE_CHECKING:
     from pycontrol.host.loop import Host
 
-#: Bytes that a client may leave unread before an answer closes its connection.
+#: The answers that a client may leave unread, bytes; one answer more closes its connection.
 MAX_UNREAD_BYTES = 1 << 20
-#: Calls that a client may have under way; a thread of a program has one.
+#: The calls that a client may have under way; each thread of a program has one at a time.
 MOST_CALLS = 256
-#: Packets that a socket holds: of its 208 KiB each takes 768 bytes at least (net.core.wmem_default).
+#: The packets that a socket holds: 208 KiB (net.core.wmem_default), and each packet takes at least 768 bytes.
 MOST_UNREAD = 278
 
 
 class Connection:
-    """One connected process.  Answers come after the events that were told of before them."""
+    """One connected process.  An answer comes after all events that happened before it."""
 
     def __init__(self, host: Host, sock: socket.socket, id_: int, peer: Peer, pidfd: int, account: Account) -> None:
         self.host, self.sock, self.id = host, sock, id_
         self.peer, self.pidfd, self.account = peer, pidfd, account
         self.clients: dict[int, GpuClient] = {}
-        self.group: Group | None = None  # of which it is a member
+        self.group: Group | None = None  # the group that the connection is a member of
         self.kept = False  # it joined with GPURT_GROUP_ALL
-        self.answers: deque[tuple[int, bytes]] = deque()  # each with the number of the first event that comes after it
+        self.answers: deque[tuple[int, bytes]] = deque()  # each with the number of the first event to send after it
         self.queued = 0
-        self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as it reads; empty: none yet
-        self.cursor = -1  # number of the event that it gets next; -1: it reads none
-        self.blocked = False  # its socket is full: the host is told when it can be sent
-        self.owed = False  # the host knows that there is something to send
+        self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as the client reads
+        self.cursor = -1  # number of the next event for the client; -1: the client reads no events
+        self.blocked = False  # the socket is full: epoll says when it has room again
+        self.owed = False  # the host has noted that the connection has something to send
         self.idle_since = -1  # see Host.owe
-        self.calls = 0  # under way
-        self.unread = MOST_UNREAD  # packets that are read once the process has ended
-        self.numbers = itertools.count()  # of calls: several may have one cookie
-        self.waiting: dict[tuple[int, int], Call] = {}  # calls under way, by their cookies and numbers
-        self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
+        self.calls = 0  # how many calls are under way
+        self.unread = MOST_UNREAD  # how many packets may still be read once the process has ended
+        self.numbers = itertools.count()  # numbers of calls, since several calls may have one cookie
+        self.waiting: dict[tuple[int, int], Call] = {}  # calls under way, by cookie and number
+        self.tid = 0  # the thread that made the call under way, as the client says; 0: the main thread
         self.callers = Callers(peer.pid)
         self.pieces = HostPieces()
-        self.packet: tuple[bytes, int] | None = None  # one that is not finished, and the process that sent it
-        self.lane: Lane  # whose members wait to be served
-        self._next: bytes | None = None  # the packet that did not fit
-        self._thread: HostThread | None = None  # the last one, which will probably be the next one
+        self.packet: tuple[bytes, int] | None = None  # a packet that is not finished, and the process that sent it
+        self.lane: Lane  # of connections that wait to be served together
+        self._next: bytes | None = None  # the packet that did not fit into the socket
+        self._thread: HostThread | None = None  # the last caller, which will probably be the next caller
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """Whether the connection has ended."""
         return self.sock.fileno() < 0
 
     def client(self, gpu: Gpu) -> GpuClient:
-        """Its client on a GPU, made on first use."""
+        """The connection's client on a GPU, made on first use."""
         if gpu.index not in self.clients:
             self.clients[gpu.index] = self.host.admit(self, gpu)
         return self.clients[gpu.index]
 
     def thread(self) -> HostThread:
-        """The thread that made the call under way.  Raises Unfinished, or Refusal EPERM: its process has none such."""
+        """The thread that made the call under way.  Raises Unfinished, or Refusal EPERM if the process lacks it."""
         self._thread = self.host.threads.of(self.peer.pid, self.tid, self.callers.tid(self.tid), self.pieces)
         return self._thread
 
     def scheduling(self, thread: HostThread) -> Scheduling:
-        """The scheduling of the thread that makes a call, apart from being raised."""
+        """The scheduling of a calling thread, without a raise."""
         found = thread.own_now()
         self.callers.note(self.tid, thread.tid, found.own)
         return found
 
     def urgency(self) -> int:
-        """The level that its next packet is served at: the highest at which one of its threads would get a GPU."""
+        """The level at which the next packet is served: the highest at which a thread of the client would get a GPU."""
         own = self.callers.highest()
         level = max((gpu_level(one, own) for one in self.clients.values()), default=own)
         if any(one.agent for one in self.clients.values()):
@@ -97,26 +97,26 @@ class Connection:
         return level
 
     def asks(self) -> None:
-        """A request has come, and is under way until `answered`.  Raises Refusal EDQUOT."""
+        """Counts a request as under way until `answered`.  Raises Refusal EDQUOT."""
         if self.calls >= MOST_CALLS:
             raise Refusal(errno.EDQUOT, f"the connection has {MOST_CALLS} calls under way, the most that it may have")
         self.account.call()
         self.calls += 1
 
     def answered(self) -> None:
-        """A request is under way no longer."""
+        """Counts a request as under way no longer."""
         if not self.closed:
             self.calls -= 1
             self.account.calls -= 1
 
     def subscribe(self) -> None:
-        """It gets events from now on."""
+        """The client gets events from now on."""
         if self.cursor < 0:
             self.cursor = self.host.feed.head
             self.host.owe(self)
 
     def send(self, data: bytes) -> None:
-        """Sends a packet, or keeps it until its turn comes or the client reads.  One that never does is dropped."""
+        """Sends a packet, or keeps it until its turn comes or the client reads.  Drops a client that never reads."""
         waits = self.blocked or self.owed or self.answers or self.streams or 0 <= self.cursor < self.host.feed.head
         if not waits and self.host.at_once(self):
             if not self._sent(data):
@@ -134,7 +134,7 @@ class Connection:
         self.host.owe(self)
 
     def stream(self, packets: Iterator[bytes]) -> None:
-        """Answers with packets that are made as the client reads, however many there are.  Raises Refusal EDQUOT."""
+        """Answers with any number of packets, made as the client reads.  Raises Refusal EDQUOT."""
         self.account.take(ANSWER)
         self.streams.append((self.host.feed.head, packets))
         self.host.owe(self)
@@ -158,7 +158,7 @@ class Connection:
             self._block(True)
             return False
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it reads no more: its end comes after what it has sent
+            pass  # the client reads no more; the host still reads what the client sent before its end
         except OSError:
             self.host.doom(self)
             return False
@@ -190,7 +190,7 @@ class Connection:
         return None
 
     def _event(self) -> bytes:
-        """The next event, or how many it has lost because it did not read."""
+        """The next event, or the number of events that the client has lost by reading too late."""
         feed = self.host.feed
         lost = feed.first - self.cursor
         if lost > 0:
@@ -203,7 +203,7 @@ class Connection:
         return feed.get(self.cursor - 1).packet(self.peer)
 
     def close(self) -> None:
-        """Gives back what it has, except its clients."""
+        """Gives back all that the connection holds, except its clients."""
         if self.pidfd >= 0:
             os.close(self.pidfd)
         self.account.give(self.queued + ANSWER * len(self.streams))
@@ -218,12 +218,12 @@ class Connection:
 
 
 def gpu_level(client: GpuClient, own: int) -> int:
-    """The level of a client's next segment, if a thread of priority ``own`` begins it like the last one."""
+    """The level of a client's next segment, if a thread of priority ``own`` begins it with the last hint."""
     return int(lib.gpurt_client_begin_level(client.core, own, client.hint))
 
 
 class Timer:
-    """A timerfd on CLOCK_MONOTONIC: epoll's own timeout is only good for milliseconds."""
+    """A timerfd on CLOCK_MONOTONIC: the timeout of epoll has a resolution of 1 ms only."""
 
     _libc = ctypes.CDLL(None, use_errno=True)
     _itimerspec = ctypes.c_long * 4
@@ -237,8 +237,8 @@ class Timer:
     def arm(self, when: int) -> None:
         """Makes the descriptor readable at `when` ns; FOREVER: never.
 
-        An earlier time that was armed before stays; whoever it wakes arms the timer anew.  So postponing the time in
-        each segment costs no system call.
+        An earlier time that was armed before stays; the host arms the timer anew when it wakes.  So each segment
+        postpones the time without a system call.
         """
         if self._armed <= when:
             return
@@ -248,7 +248,7 @@ class Timer:
         self._libc.timerfd_settime(self.fd, 1, spec, None)  # 1: TFD_TIMER_ABSTIME
 
     def clear(self) -> None:
-        """Takes note that it went off."""
+        """Notes that the timer went off."""
         self._armed = FOREVER
         with contextlib.suppress(BlockingIOError):
             os.read(self.fd, 8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where a host listens: the place of its socket, and which users may connect."""
+"""The socket where a host listens: its path, and which users may connect."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Access:
 
 
 def default_socket() -> Path:
-    """Where a host listens unless told otherwise: the system's place where that is writable, else the user's.
+    """The socket where a host listens by default: the system's path if that is writable, else the user's.
 
     Makes the folder, with permissions that do not depend on the umask.
 
     Raises:
-        DeviceError: there is neither.
+        DeviceError: there is neither path.
     """
     system = Path(bytes(ffi.string(lib.GPURT_DEFAULT_SOCKET)).decode())
     with contextlib.suppress(OSError):
@@ -60,7 +60,7 @@ class Endpoint:
     """A listening socket at a path."""
 
     def __init__(self, path: Path, access: Access) -> None:
-        """Listens.  A stale socket is removed; a live host's is not, and nothing else is.
+        """Listens.  Removes the socket of a host that has ended, but nothing else, in particular no live host's socket.
 
         Raises:
             DeviceError: another host serves there, something else is there, or the path cannot be used.
@@ -84,7 +84,7 @@ class Endpoint:
             raise
 
     def close(self) -> None:
-        """Stops listening, and removes the socket's file if it is still this one's."""
+        """Stops listening, and removes the socket's file unless another socket has taken its place."""
         self.listener.close()
         with contextlib.suppress(OSError):
             if _identity(self.path.lstat()) == self._file:
@@ -99,7 +99,7 @@ def _make_way(path: Path) -> None:
     """Removes the socket of a host that has ended.
 
     Raises:
-        DeviceError: what is there is no such socket.
+        DeviceError: the file is something else.
     """
     try:
         kind = path.lstat().st_mode
@@ -118,13 +118,13 @@ def _make_way(path: Path) -> None:
 
 
 def _admit(path: Path, access: Access) -> tuple[int, int]:
-    """Gives the bound socket its group and its permission bits; returns which file it is.
+    """Gives the bound socket its group and permission bits; returns the file's device and inode.
 
     The changes go through a descriptor of the file.  If another user owns the folder and puts a link or a file into the
-    socket's place, that is not changed.
+    socket's place, that file stays unchanged.
 
     Raises:
-        DeviceError: this process may not give it that group, or something else is there by now.
+        DeviceError: this process may not give the socket that group, or something else is in its place by now.
         OSError: another failure.
     """
     descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Events on their way to readers: each is kept once, and sent when the host has nothing more urgent to do."""
+"""Events on their way to readers.  The host keeps each event once, and sends it when nothing is more urgent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pycontrol.host.peer import Peer
 from pycontrol.host.wire import Head, message
 from pycontrol.link.netlink import Value
 
-#: Events that are kept.  If the ring is full, a reader that has not taken the oldest event loses it.
+#: How many events are kept.  If the ring is full, a reader that has not taken the oldest event loses it.
 MAX_EVENTS_KEPT = 8192
 
 Record = list[tuple[str, Value]]
@@ -18,9 +18,9 @@ Record = list[tuple[str, Value]]
 
 @dataclass(eq=False, slots=True)
 class Told:
-    """An event.  ``record`` has what everyone is told, ``named`` the rest, ``unnamed`` what others get in its place."""
+    """An event.  ``record`` is for all readers; ``named`` for readers that may know the process, else ``unnamed``."""
 
-    peer: Peer | None  # whom it is about
+    peer: Peer | None  # the process that the event is about
     record: Record
     named: Record = field(default_factory=list)
     unnamed: Record = field(default_factory=list)
@@ -36,29 +36,29 @@ class Told:
 
 
 class Feed:
-    """The latest events, by number; `head` is the number of the next one."""
+    """The latest events by number; `head` is the number of the next event."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without events."""
         self.head = 0
         self._ring: list[Told | None] = [None] * MAX_EVENTS_KEPT
 
     @property
     def first(self) -> int:
-        """The number of the oldest event that is kept."""
+        """The number of the oldest event in the ring."""
         return max(0, self.head - MAX_EVENTS_KEPT)
 
     def add(self, told: Told) -> None:
-        """The next event."""
+        """Adds the next event."""
         self._ring[self.head % MAX_EVENTS_KEPT] = told
         self.head += 1
 
     def get(self, number: int) -> Told:
-        """An event that is kept."""
+        """The event of that number, which must be in the ring."""
         told = self._ring[number % MAX_EVENTS_KEPT]
         assert told
         return told
 
     def forget(self) -> None:
-        """There is no reader any more."""
+        """Forgets all events, since there is no reader any more."""
         self._ring = [None] * MAX_EVENTS_KEPT

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """One GPU of the user-space host: the compiled scheduler, its clients, and the way of a decision.
 
-Every decision of the scheduler goes through `Gpu.update`.  It waits in the order of core/queue until no runlist update
-is in flight; then it is taken.  If the core asks for an update, that stays in flight until the kind of GPU says that it
-is finished.  Only then is the caller answered and the next decision taken.
+Every decision of the scheduler goes through `Gpu.update`.  A decision waits in the order of core/queue until no runlist
+update is in flight; then the scheduler takes it.  If the core asks for an update, the update stays in flight until
+`Gpu.finished` is called.  Only then is the caller answered and the next decision taken.
 
 The two kinds of GPU, `VirtualGpu` (virtual.py) and `AgentGpu` (agents.py), carry out runlist updates, and know the work
-on the GPU.  The core calls back in the middle of its decisions.  A callback keeps what it learns, and `Gpu.settle` acts
-upon that afterwards, so that no request is answered from inside the core.
+on the GPU.  The core calls back in the middle of its decisions.  A callback only notes its arguments, and `Gpu.settle`
+acts upon them afterwards, so that no request is answered from inside the core.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from pycontrol.host.users import Account
 from pycontrol.host.waiter import FOREVER, Answers, Waiter, Waiters
 
 #: The most best-effort decisions, waiting clients and waiting calls that one turn of the loop handles.  The others wait
-#: for later turns: any number may have come to the gate while an update was in flight.
+#: for later turns: any number of them may have come while an update was in flight.
 MAX_DECISIONS_A_TURN = 8
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 
 @dataclass(eq=False)
 class GpuClient:
-    """A connection's client on one GPU; `own` is what its kind of GPU keeps about it."""
+    """A connection's client on one GPU; `own` is the record that the kind of GPU keeps about the client."""
 
     id: int
     peer: Peer
@@ -48,32 +48,32 @@ class GpuClient:
     boost: Boost
     own: CData = None
     gone: bool = False  # its connection has ended
-    exempt: bool = False  # what the rules want; core.exempt follows in a decision
-    allowance: Allowance | None = None  # whose budget it is to be under; core.budget follows in a decision
-    calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
+    exempt: bool = False  # as the rules say; core.exempt follows in a decision
+    allowance: Allowance | None = None  # whose budget the client is to be under; core.budget follows in a decision
+    calls: deque[Decision] = field(default_factory=deque)  # decisions of its calls, in order; the first is at the gate
     grant_waiters: Waiters = field(default_factory=Waiters)
     copier: Copier = field(default_factory=Copier)
     marks: int = 0  # core/marks.c
-    account: Account = field(default_factory=Account)  # of its user
-    hint: int = 0  # the priority that its last outermost begin asked for
-    agent: bool = False  # of its process
-    group: Seat | None = None  # of whose group it is a member
+    account: Account = field(default_factory=Account)  # the account of its user
+    hint: int = 0  # the priority that the client's last outermost begin asked for
+    agent: bool = False  # whether the client is its process's agent
+    group: Seat | None = None  # the seat of the group that the client is a member of
     alone: bool = True  # its segment began without GPURT_BEGIN_YIELD
-    seen: int = 0  # the highest level that it has begun with
+    seen: int = 0  # the highest level that the client has begun with
 
     @property
     def voice(self) -> GpuClient:
-        """The client that events about this owner name."""
+        """The client that events about this owner name: itself."""
         return self
 
     @property
     def members(self) -> list[GpuClient]:
-        """The clients that own the GPU when this owner does."""
+        """The clients that own the GPU when this owner does: only itself."""
         return [self]
 
     @property
     def level_of_copies(self) -> int:
-        """The level of its request for the bus: of a member, that of its group."""
+        """The level of the client's request for the bus: for a member, the group's level."""
         return int(lib.gpurt_client_begin_level(self.core, self.copier.own, self.copier.hint))
 
 
@@ -84,24 +84,24 @@ Owner = GpuClient | Seat
 
 @dataclass(eq=False)
 class Posted:
-    """A client's begins and ends that need no answer, taken together.
+    """Begins and ends of a client that need no answer, taken as one decision.
 
-    At most two of these wait for each client: its ends, and a begin with what follows.
+    At most two such decisions wait for each client: one of ends, and one of a begin and the calls after it.
     """
 
     net: int  # begins less ends
     begins: bool = False  # the first one is a begin
-    own: int = 0  # the priority of the thread of the last outermost begin
-    flags: int = 0  # of that
+    own: int = 0  # the priority of the thread that made the last outermost begin
+    flags: int = 0  # the flags of that begin
 
 
 @dataclass(eq=False)
 class Decision:
     """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
-    A decision about a client that is gone by then is not taken; its result is 0.  A posted one is taken, by the last
-    decision about the client at the latest.  A decision that `ask` refuses is not taken either.  One that is `outdated`
-    comes to the gate once more.  Decisions by `call` of a client are taken in the order of the calls.
+    If the client is gone by then, the decision is not taken and its result is 0; a posted decision is taken, at the
+    latest by the client's last decision.  A decision that `ask` refuses is not taken either.  An `outdated` decision
+    comes to the gate once more.  Decisions by `call` of one client are taken in the order of the calls.
     """
 
     decide: Callable[[int], int]
@@ -109,18 +109,18 @@ class Decision:
     level: Callable[[], int]
     client: GpuClient | None = None
     call: bool = False
-    ask: Callable[[int], int] | None = None  # by the client's thread, when the decision comes to the gate: 0 or -errno
-    outdated: Callable[[], bool] = lambda: False  # what `ask` rested on does not hold any more
+    ask: Callable[[int], int] | None = None  # called when the decision comes to the gate: 0 or -errno
+    outdated: Callable[[], bool] = lambda: False  # whether `ask` would answer differently now
     posted: Posted | None = None  # nobody waits for an answer
-    recalls: bool = False  # it is not taken while a process may begin without asking
-    recalled: bool = False  # nobody is given that until it is over
+    recalls: bool = False  # the decision is not taken while a process may begin without asking
+    recalled: bool = False  # until it is over, no process gets that permission
     result: int = 0
     turn: CData = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
 
 
 @dataclass(frozen=True)
 class Update:
-    """A runlist update in flight, and what happened since it was asked for."""
+    """A runlist update in flight, and the events since it was requested."""
 
     only: Owner | None
     cause: Cause
@@ -130,7 +130,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that a GPU tells of itself; times in ns, 0 where unknown."""
+    """Facts that a GPU states about itself; times in ns, 0 where unknown."""
 
     tier: Tier
     driver: str
@@ -140,15 +140,15 @@ class Facts:
     slice: int = 0
     late: int = 0
     refused: int = 0
-    yields: bool = False  # the most urgent process begins beside others
-    ready: int | None = None  # beside how many; None: none can now
+    yields: bool = False  # the most urgent process begins beside other processes
+    ready: int | None = None  # beside how many; None: it cannot now
     at_once: int | None = None  # beside how many at a time; None: best-effort processes take no turns
     device: str = ""  # which GPU it is: a PCI address or a device-tree name; empty: not known
-    partition: tuple[int, int, int] | None = None  # of which GPU, its units, and what slows it down, thousandths
+    partition: tuple[int, int, int] | None = None  # of which GPU, its units, and its slow-down by neighbours (1/1000)
 
 
 class Mark(NamedTuple):
-    """A program's statement about a job: its task, its number, and how long it executed on CPUs, ns (0: not known)."""
+    """A program's statement about a job: its task, its number, and its CPU time, ns (0: not known)."""
 
     task: str
     job: int
@@ -156,7 +156,7 @@ class Mark(NamedTuple):
 
 
 class Tell(Protocol):
-    """Tells the readers of an event.  ``client`` None: it is everyone's.  ``mark``: if it is about a job."""
+    """Tells the readers of an event.  ``client`` None: it is about no single client.  ``mark``: the job, if any."""
 
     def __call__(
         self, gpu: Gpu, client: GpuClient | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
@@ -165,12 +165,12 @@ class Tell(Protocol):
         """See `Host.tell`."""
 
 
-#: By number, several times as fast as EventKind().
+#: The events by number: a look-up here is several times as fast as EventKind().
 EVENTS = {int(kind): kind for kind in EventKind}
 
 
 def heard(names: Sequence[str]) -> None:
-    """The core's callbacks of these names call methods on_NAME: of the object whose handle the first argument has."""
+    """Forwards the core's callbacks of these names to the methods on_NAME of the object that its handle names."""
     for name in names:
 
         def forward(of: CData, *about: Any, called: str = f"on_{name}") -> None:
@@ -180,7 +180,7 @@ def heard(names: Sequence[str]) -> None:
 
 
 def table(structure: str, names: Sequence[str]) -> CData:
-    """A table of these callbacks for the core."""
+    """The core's table of the callbacks of these names."""
     return ffi.new(f"{structure} *", {name: getattr(lib, f"gpurt_py_{name}") for name in names})
 
 
@@ -189,7 +189,7 @@ heard(SCHED_EVENTS)
 
 
 def ignore(_result: int) -> None:
-    """Nobody waits for the decision."""
+    """Drops the decision's result: nobody waits for it."""
 
 
 class Gpu(ABC):
@@ -213,34 +213,34 @@ class Gpu(ABC):
         self.bus = Bus(band, self._copied, clock)
         self.stuck = Stuck(self, clock)
         self.theta = 0  # how long a context switch takes, ns; 0: unknown
-        self.runner: Owner | None = None  # who has the GPU alone, once that is carried out
+        self.runner: Owner | None = None  # who has the GPU alone, once the update is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
-        self.held_poll_ns = self.poll_ns  # longer where looks take too much of the host's CPU
+        self.held_poll_ns = self.poll_ns  # longer if looks take too much of the host's CPU
         self.in_flight: Update | None = None
         self._by_core: dict[CData, GpuClient] = {}  # pointers to the same object are equal
-        self._seats: dict[CData, Seat] = {}  # of groups, by their entries
-        self._regrouped: list[Group] = []  # whose other GPUs have to follow
+        self._seats: dict[CData, Seat] = {}  # seats of groups, by their entries
+        self._regrouped: list[Group] = []  # groups whose seats on other GPUs have to follow
         self.copiers: dict[Copier, GpuClient] = {}
-        self.marks_lost: dict[GpuClient, int] = {}  # that readers were not told of, and do not know
-        self._others: list[GpuClient] = []  # at which policy `job` looks next
+        self.marks_lost: dict[GpuClient, int] = {}  # marks that readers were not told of, and do not know of yet
+        self._others: list[GpuClient] = []  # clients that policy `job` looks at next
         self._waiting: dict[CData, Decision] = {}
         self._current: Decision | None = None
-        self.yields: GpuClient | None = None  # it begins beside others, in the decision that is being taken
-        self.recalls = 0  # decisions because of which no process is to begin without asking
-        self._aside: list[Decision] = []  # that wait until no process may begin without asking
-        self._ended: int | None = None  # when its update was over
+        self.yields: GpuClient | None = None  # the client that begins beside others in the decision that is being taken
+        self.recalls = 0  # how many decisions forbid that a process begins without asking
+        self._aside: list[Decision] = []  # decisions that wait until no process may begin without asking
+        self._ended: int | None = None  # when the current decision's update was over
         self._settling = False
         self._ticking = False  # a tick waits at the gate
         self._retry_now = False
-        self._granted: OrderedDict[GpuClient, None] = OrderedDict()  # those with waiters for a grant
+        self._granted: OrderedDict[GpuClient, None] = OrderedDict()  # clients with waiters for a grant
         self.answers = Answers()
         self._exempt: set[GpuClient] = set()
         self._real_time: set[GpuClient] = set()  # as policy `job` saw them last
-        self._changed: list[GpuClient] = []  # clients that decisions were about
-        self._unchecked = 0  # clients with waiters, the first ones, that may have the GPU since all have it
-        self.barred = self.tsgs = 0  # clients, and TSGs of all clients
-        self._grants = ffi.new("struct gpurt_grants *")  # gains that hold once updates succeed again
+        self._changed: list[GpuClient] = []  # the clients of the latest decisions
+        self._unchecked = 0  # how many of `_granted`, from the first, are still to be checked: all clients have the GPU
+        self.barred = self.tsgs = 0  # barred clients, and the TSGs of all clients
+        self._grants = ffi.new("struct gpurt_grants *")  # grants and resumptions to tell once updates succeed again
         self._handle = ffi.new_handle(self)
         self._sched_ops = table("struct gpurt_sched_ops", SCHED_EVENTS)
         self._turns = ffi.new("struct gpurt_turns *")
@@ -258,15 +258,15 @@ class Gpu(ABC):
 
     @abstractmethod
     def prepare(self, now: int) -> None:
-        """Before the first decision."""
+        """Prepares the GPU before its first decision."""
 
     @abstractmethod
     def facts(self) -> Facts:
-        """The facts that the GPU tells of itself."""
+        """The facts that the GPU states about itself."""
 
     @abstractmethod
     def commit(self, only: Owner | None, now: int) -> None:
-        """Begins a runlist update; `finished` says when it is over, perhaps before this returns."""
+        """Begins a runlist update; calls `finished` when it is over, perhaps before this returns."""
 
     @abstractmethod
     def enter(self, client: GpuClient) -> None:
@@ -274,7 +274,7 @@ class Gpu(ABC):
 
     @abstractmethod
     def ends(self, client: GpuClient) -> None:
-        """A client's connection has ended.  It is gone soon; an update in flight need not wait for it."""
+        """A client's connection has ended.  The client goes soon; an update in flight need not wait for it."""
 
     @abstractmethod
     def part(self, client: GpuClient, now: int) -> None:
@@ -282,10 +282,10 @@ class Gpu(ABC):
 
     @abstractmethod
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
-        """A client is to be on every runlist, or no longer; an update follows if it makes a difference."""
+        """Keeps a client on every runlist, or no longer; an update follows if the runlist changes."""
 
     def may_unite(self, peer: Peer, seat: Seat | None) -> bool:
-        """Whether a client of a process can be a member of that group; None: of one that comes to this GPU with it."""
+        """Whether a client of a process can be a member of that group; None: of a group that is new on this GPU."""
         return True
 
     @abstractmethod
@@ -293,23 +293,23 @@ class Gpu(ABC):
         """A client is a member of a group now: its TSGs are on the runlist with those of the other members."""
 
     def decided(self, client: GpuClient) -> None:  # noqa: B027
-        """A decision about the client is over."""
+        """Called when a decision about the client is over."""
 
     def yielding(self, _client: GpuClient) -> bool | None:
-        """Whether the client's process can begin by yield, if it is the most urgent; None: nobody begins so."""
+        """Whether the client's process can begin by yield if it is the most urgent; None: no process begins so."""
         return None
 
     def isolate(self, client: GpuClient, now: int) -> None:  # noqa: B027
         """In a decision: the client has begun, or wants others off.  Takes off the clients that may no longer be on."""
 
     def quiet(self) -> tuple[bool, bool, int]:
-        """Whether it executes nothing; whether work of others is queued; when work of the owner's ended last, ns."""
+        """Whether the GPU executes nothing; whether others' work is queued; when the owner's work ended last, ns."""
         return False, False, 0
 
     # What the core says
 
     def on_commit(self, only: CData, cause: int, now: int) -> None:
-        """The runlist is to be `only`."""
+        """Begins an update that puts only `only` on the runlist."""
         self._apply(self._owner(only), Cause(cause), now)
 
     def _owner(self, core: CData) -> Owner | None:
@@ -321,7 +321,7 @@ class Gpu(ABC):
         self.commit(only, now)
 
     def finished(self, err: int, latency: int) -> None:
-        """The update in flight is over, after `latency` ns: 0, or -errno if it must be tried again."""
+        """The update in flight is over, after `latency` ns.  ``err``: 0, or -errno if it must be tried again."""
         update, self.in_flight = self.in_flight, None
         assert update
         recovered = self.fault and not err
@@ -345,7 +345,7 @@ class Gpu(ABC):
             self._recovered(self.clock())
 
     def _recovered(self, now: int) -> None:
-        """An update succeeded after others had failed: clients that have the GPU now are told so."""
+        """An update succeeded after others had failed: tells clients that have the GPU now."""
         lib.gpurt_uncharged(self.sched, now)
         self.journal.note(f"GPU {self.index}: the runlist is updated again", HOST)
         owed = [one for one in self.clients.values() if one.core.owed] if self._grants.owing else []
@@ -356,7 +356,7 @@ class Gpu(ABC):
                     self.tell(self, client, EventKind(event), now, None, 0)
 
     def _report(self, client: GpuClient | None, kind: EventKind, when: int) -> None:
-        """Tells subscribers; while updates fail, only of what does not depend on an update."""
+        """Tells subscribers of an event.  While updates fail, tells only of events that do not depend on an update."""
         core = client.core if client else ffi.NULL
         if kind in (EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT):
             if not lib.gpurt_grants_tell(self._grants, core, int(kind), self.fault):
@@ -366,7 +366,7 @@ class Gpu(ABC):
         self.tell(self, client, kind, when, None, 0)
 
     def on_event(self, client: CData, event: int, now: int) -> None:
-        """Tells subscribers of an event; of the effects of an update, after the update."""
+        """Tells subscribers of an event; while an update is in flight, after the update."""
         found = self._by_core.get(client)
         if self.in_flight:
             self.in_flight.events.append((found, EVENTS[event], now))
@@ -374,11 +374,11 @@ class Gpu(ABC):
             self._report(found, EVENTS[event], now)
 
     def _copied(self, copier: Copier, kind: EventKind, when: int, waited: int) -> None:
-        """Tells subscribers of an event of the bus, which no update brings about."""
+        """Tells subscribers of an event of the bus, which depends on no update."""
         self.tell(self, self.copiers[copier], kind, when, None, waited)
 
     def on_raise(self, core: CData, level: int, now: int) -> None:
-        """Raises or lowers the client's thread: at `now` that was decided, or an update was over."""
+        """Raises or lowers the client's thread.  `now`: when the decision was taken, or an update was over."""
         client = self._by_core.get(core)
         if not client:
             return
@@ -388,7 +388,7 @@ class Gpu(ABC):
             lib.gpurt_latency_record(self.latency[Cause.RAISE], max(0, self.clock() - now))
 
     def on_regroup(self, raw: CData, _now: int) -> None:
-        """Notes the group, whose other GPUs follow afterwards."""
+        """Notes the group: its seats on other GPUs follow afterwards."""
         self._regrouped += [seat.group for seat in self._seats.values() if seat.group.raw == raw]
 
     def seated(self, seat: Seat) -> None:
@@ -396,7 +396,7 @@ class Gpu(ABC):
         self._seats[seat.core] = seat
 
     def vacated(self, seat: Seat) -> None:
-        """A group may have no members on this GPU any more."""
+        """Forgets a group's seat if the group has no members on this GPU any more."""
         if not seat.members:
             self._seats.pop(seat.core, None)
             seat.group.dissolve()
@@ -410,11 +410,11 @@ class Gpu(ABC):
     # The way of a decision
 
     def decision(self, decide: Callable[[int], int], done: Callable[[int], None], client: GpuClient) -> Decision:
-        """A decision of the control plane, in the order of the client's calls."""
+        """A decision of the control plane, in order with the client's calls."""
         return Decision(decide, done, lambda: CONTROL, client, call=True, recalls=True)
 
     def update(self, decision: Decision) -> None:
-        """Has a decision taken, now or in its turn."""
+        """Has a decision taken, now or when its turn comes."""
         if decision.client and decision.call:
             decision.client.calls.append(decision)
             if len(decision.client.calls) > 1:
@@ -462,12 +462,12 @@ class Gpu(ABC):
         if last.posted.net <= 0:
             last.posted.own, last.posted.flags = own, flags
         last.posted.net += 1
-        if last.turn in self._waiting:  # at the level that it has now
+        if last.turn in self._waiting:  # queue it by the level that it has now
             lib.gpurt_turns_remove(self._turns, last.turn)
             lib.gpurt_turns_add(self._turns, last.turn, last.level())
 
     def _posted_last(self, client: GpuClient) -> Decision | None:
-        """The client's last call, if it was posted and is still to be taken."""
+        """The client's last call, if it was posted and still has to be taken."""
         last = client.calls[-1] if client.calls else None
         return last if last and last.posted and last is not self._current else None
 
@@ -513,7 +513,7 @@ class Gpu(ABC):
         return result
 
     def open_segments(self, client: GpuClient) -> int:
-        """How many segments of the client are open, once what it has posted is taken."""
+        """The number of open segments of the client, counting the calls that it has posted."""
         waiting = (call.posted.net for call in client.calls if call.posted and call is not self._current)
         return int(client.core.depth) + sum(waiting)
 
@@ -534,12 +534,12 @@ class Gpu(ABC):
         self._waiting[decision.turn] = decision
 
     def _turn_level(self) -> int:
-        """The level of the decision whose turn it is; -1: there is none, or an update is in flight."""
+        """The level of the decision whose turn it is; -1: there is no decision, or an update is in flight."""
         turn = lib.gpurt_turns_first(self._turns)
         return -1 if self._turns.held or turn == ffi.NULL else int(turn.level)
 
     def _take_next(self) -> bool:
-        """Takes the decision whose turn it is; whether there is one."""
+        """Takes the decision whose turn it is, and returns whether there was one."""
         turn = lib.gpurt_turns_first(self._turns)
         if self._turns.held or turn == ffi.NULL:
             return False
@@ -571,7 +571,7 @@ class Gpu(ABC):
         return True
 
     def _carried_out(self) -> bool:
-        """Answers the decision that was taken, if no update is in flight any more; whether there was one."""
+        """Answers the current decision if no update is in flight any more, and returns whether it did."""
         decision = self._current
         if not decision or self.in_flight:
             return False
@@ -592,7 +592,7 @@ class Gpu(ABC):
         return True
 
     def _boost_over(self, asked: GpuClient | None, now: int) -> None:
-        """A decision is over: the thread of the client that asked for it, and the owner's, execute accordingly."""
+        """After a decision, raises or lowers the threads of its client and of the owner as the decision requires."""
         if self.fault:
             lib.gpurt_boost_lost(self.sched, now)
             if asked:
@@ -604,8 +604,8 @@ class Gpu(ABC):
             asked.boost.left_gate()
 
     def settle(self) -> None:
-        """Does all that can be done now: takes decisions, and answers those whose wait is over."""
-        if self._settling:  # called from an answer below, where the loop goes on
+        """Does all that can be done now: takes decisions, and answers calls whose wait is over."""
+        if self._settling:  # an answer below called this; the loop there goes on
             return
         self._settling, few = True, MAX_DECISIONS_A_TURN
         try:
@@ -629,9 +629,9 @@ class Gpu(ABC):
                 self._queue(decision)
 
     def _answer(self) -> None:
-        """Answers calls that wait for the GPU if their client has it now, or if its segment is over.
+        """Answers calls that wait for the GPU if their client has it now, or if the client's segment is over.
 
-        Clients that have it alone, or do not share its fate, are looked at in any case.
+        Clients that own the GPU, were decided about, or are exempt are always looked at.
         """
         if self.in_flight:
             return
@@ -644,19 +644,19 @@ class Gpu(ABC):
 
     @property
     def more(self) -> bool:
-        """Whether a turn before has left something to `go_on` with."""
+        """Whether previous turns have left something for `go_on`."""
         unchecked = self._unchecked and self._granted and not self.in_flight
         return bool(unchecked or self.answers or self._turn_level() >= 0)
 
     def go_on(self) -> None:
-        """Goes on with what turns before have left: decisions, and calls to be answered."""
+        """Handles decisions and calls that previous turns have left."""
         self.answers.turn()
         self.answer_more()
         if self._turn_level() >= 0:
             self.settle()
 
     def answer_more(self) -> None:
-        """When everyone has the GPU: answers the next few clients that wait for it."""
+        """If all clients have the GPU: answers the next few clients that wait for it."""
         for _ in range(min(MAX_DECISIONS_A_TURN, self._unchecked, len(self._granted)) if not self.in_flight else 0):
             self._unchecked -= 1
             client = next(iter(self._granted))
@@ -674,12 +674,12 @@ class Gpu(ABC):
         self.finish(client, client.grant_waiters, result, 0 if result else self.clock())
 
     def finish(self, client: GpuClient, waiters: Waiters, result: int, when: int) -> None:
-        """Calls of a client have waited for something that has happened: answers them, some perhaps in later turns."""
+        """Answers a client's calls, whose awaited event has happened; perhaps some of them in later turns."""
         urgent = max(client.core.own, lib.gpurt_client_level(client.core)) > 0
         self.answers.finish(waiters, urgent, result, when)
 
     def state(self, client: GpuClient) -> int:
-        """The client's state (enum gpurt_state) on the runlist that holds: the last one that was carried out."""
+        """The client's state (enum gpurt_state) on the runlist in force: the last one that was carried out."""
         state = int(lib.gpurt_state_of(self.sched, client.core))
         on = not self.fault and (not self.runner or self.runner in (client, client.group) or client.core.exempt)
         return state if on or state != lib.GPURT_STATE_RUNNING else int(lib.GPURT_STATE_PENDING)
@@ -694,22 +694,22 @@ class Gpu(ABC):
     # Time
 
     def advance(self, now: int) -> None:
-        """Lets everything up to `now` happen."""
+        """Processes all that happens up to `now`."""
         if not self._ticking and self._due() <= now:
             self._tick_soon()
         self.settle()
 
     def _due(self) -> int:
-        if self.fault:  # nobody is charged
+        if self.fault:  # while updates fail, no client is charged
             return 0 if self._retry_now else int(self._retry.at)
         return int(self.sched.deadline)
 
     def times(self) -> tuple[int, int]:
-        """When something will happen by itself, and when a client may have to be told something; ns, FOREVER: never."""
+        """When something happens by itself, and when a client may have to be told something; ns, FOREVER: never."""
         return FOREVER if self._ticking else self._due(), FOREVER
 
     def on_retry(self) -> None:
-        """The update that failed may go well now."""
+        """The failed update may succeed now: tries it again soon."""
         self._retry_now = True
 
     def _tick_soon(self) -> None:
@@ -720,7 +720,7 @@ class Gpu(ABC):
         self.update(Decision(self._tick, over, lambda: URGENT))
 
     def _tick(self, now: int) -> int:
-        """A budget is used up, or an update must be tried again.  If both, the next tick is for the other."""
+        """A budget is used up, or an update must be tried again.  If both are due, the next tick is for the other."""
         if self._retry_now:
             lib.gpurt_retry_hurry(self._retry, now)
         self._retry_now = False
@@ -750,9 +750,9 @@ class Gpu(ABC):
         return client
 
     def leave(self, client: GpuClient) -> None:
-        """The client's connection has ended: its place is freed, and its TSGs and its work go with it.
+        """The client's connection has ended: frees its place, with its TSGs and its work.
 
-        No decision about the client is taken any more, except this last one, which takes the ends that it had posted.
+        No further decision about the client is taken, except this last one, which takes its posted ends.
         """
 
         def decide(now: int) -> int:
@@ -801,7 +801,7 @@ class Gpu(ABC):
         self.update(Decision(decide, done, lambda: CONTROL, client, call, recalls=True))
 
     def bar(self, client: GpuClient, barred: bool) -> None:
-        """Whether policy `boosted` must not raise the client's thread."""
+        """Sets whether policy `boosted` must not raise the client's thread."""
         self.barred += barred - client.boost.barred
         client.boost.bar(barred)
 
@@ -822,14 +822,14 @@ class Gpu(ABC):
         self.update(Decision(decide, done, lambda: CONTROL, client, call, recalls=True))
 
     def some_clients(self, others: int) -> list[GpuClient]:
-        """The real-time clients, as policy `job` knows them, and ``others`` of the other clients in turn."""
+        """The real-time clients that policy `job` last saw, and the next ``others`` of the other clients, in turn."""
         if not self._others:
             self._others = list(self.clients.values())
         taken = [self._others.pop() for _ in range(min(others, len(self._others)))]
         return [*self._real_time, *(one for one in taken if one not in self._real_time and not one.gone)]
 
     def job(self, client: GpuClient, own: int, runnable: bool) -> None:
-        """Policy `job`: the client's task has this priority, and wants a CPU or not."""
+        """Policy `job`: notes the priority of the client's task, and whether the task wants a CPU."""
 
         def decide(now: int) -> int:
             (self._real_time.add if own else self._real_time.discard)(client)

@@ -23,9 +23,9 @@ TOO_MANY = f"a group has {lib.GPURT_MAX_MEMBERS} at most"
 
 @dataclass(eq=False)
 class Seat:
-    """A group on one GPU: it stands in the queues there, and on the runlist, for its members.
+    """A group's place on one GPU: in the queues and on the runlist it stands for its members.
 
-    ``own`` is what the kind of GPU keeps about it.
+    ``own`` is the record that the kind of GPU keeps about the seat.
     """
 
     group: Group
@@ -40,13 +40,13 @@ class Seat:
 
     @property
     def voice(self) -> GpuClient | None:
-        """The member that events about the group name: the first one inside, else the first one."""
+        """The member that events about the group name: the first member in a segment, else the first member."""
         inside = [one for one in self.members if one.core.depth]
         return next(iter(inside or self.members), None)
 
     @property
     def allowance(self) -> Allowance | None:
-        """Whose budget the group is under: that of the first member which is under one."""
+        """The allowance that the group is under: that of its first member with an allowance."""
         return next((one.allowance for one in self.members if one.allowance), None)
 
     @property
@@ -55,18 +55,18 @@ class Seat:
         return not self.core.depth or bool(self.gpu.quiet()[0])
 
     def bars(self, allowance: Allowance | None) -> bool:
-        """Whether the group's budget differs from this one."""
+        """Whether the group is under a budget other than this one."""
         own = self.allowance
         return own is not None and allowance not in (None, own)
 
     def follow(self, now: int) -> int:
-        """Brings the group to the key that its tenure has now, if that changed on another GPU."""
+        """Gives the group its tenure's present key, if that changed on another GPU."""
         if self.raw.unsettled:
             lib.gpurt_group_settle(self.raw, now)
         return 0
 
     def afford(self, now: int) -> None:
-        """Puts the group under the budget that it should be under."""
+        """Puts the group under the budget of its `allowance`."""
         if self.members:
             allowance = self.allowance
             lib.gpurt_join_budget(
@@ -74,7 +74,7 @@ class Seat:
             )
 
     def others_of(self, client: GpuClient) -> int:
-        """Open segments of the other clients of a member's process, on all GPUs of the group."""
+        """The number of open segments of the other clients of the client's process, on all GPUs of the group."""
         same = [one for one in self.group.connections if one.peer.pid == client.peer.pid]
         every = [one for member in same for one in member.clients.values() if one.group and one is not client]
         return sum(int(one.core.depth) for one in every)
@@ -82,7 +82,7 @@ class Seat:
 
 @dataclass(eq=False)
 class Group:
-    """A group of a user's connections, with a seat on each GPU that they use."""
+    """A group of connections of one user, with a seat on each GPU that they use."""
 
     name: str
     user: int
@@ -91,28 +91,28 @@ class Group:
     connections: set[Connection] = field(default_factory=set)
 
     def seat(self, gpu: Gpu) -> Seat:
-        """Its seat on a GPU, made on first use."""
+        """The group's seat on a GPU, made on first use."""
         if gpu.index not in self.seats:
             self.seats[gpu.index] = Seat(self, gpu)
         return self.seats[gpu.index]
 
     def dissolve(self) -> None:
-        """Forgets the seats, which refer to the group, once it has no members and no connections any more."""
+        """Forgets the seats, which refer to the group, once the group has neither members nor connections."""
         if not self.connections and not any(seat.members for seat in self.seats.values()):
             self.seats.clear()
 
     def relevel_copies(self) -> None:
-        """The group's level is new: copies of members are of its priority, too."""
+        """Gives the members' copies the group's new level."""
         for seat in self.seats.values():
             for one in seat.members:
                 if one.copier.waits:
                     seat.gpu.bus.relevel(one.copier, one.level_of_copies)
 
     def check(self, gpu: Gpu, peer: Peer, allowance: Allowance | None) -> None:
-        """Whether a client of a process can be a member on a GPU.
+        """Checks that a client of a process can be a member on a GPU.
 
         Raises:
-            Refusal: EBUSY, its process is in another group there; EDQUOT, the group is under another budget.
+            Refusal: EBUSY, the process is in another group there; EDQUOT, the group is under another budget.
         """
         seat = self.seats.get(gpu.index)
         if not gpu.may_unite(peer, seat):
@@ -123,12 +123,12 @@ class Group:
 
     @property
     def pids(self) -> list[int]:
-        """The processes of all members."""
+        """The processes of all members, by pid."""
         return sorted({one.peer.pid for one in self.connections})
 
     @property
     def spans(self) -> bool:
-        """Whether it is in segments on several GPUs."""
+        """Whether the group is in segments on several GPUs."""
         return sum(int(seat.core.depth > 0) for seat in self.seats.values()) > 1
 
 
@@ -136,7 +136,7 @@ class Groups:
     """All groups, by their user and their name."""
 
     def __init__(self, gpus: Sequence[Gpu], able: bool) -> None:
-        """No groups yet; ``able``: whether this host has any."""
+        """Starts without groups; ``able``: whether this host permits groups."""
         self.gpus = gpus
         self.able = able
         self._stamps = ffi.new("u64 *")
@@ -144,24 +144,24 @@ class Groups:
 
     @property
     def seats(self) -> Iterator[Seat]:
-        """All groups, on each GPU that they use."""
+        """The seats of all groups on all GPUs."""
         return (seat for group in self._all.values() for seat in group.seats.values())
 
     @property
     def spanning(self) -> Group | None:
-        """A group that is in segments on several GPUs; None: there is none."""
+        """A group that is in segments on several GPUs, or None."""
         return next((one for one in self._all.values() if one.spans), None)
 
     def join(
         self, member: Connection, name: str, own: int, moved: bool, done: Callable[[int], None], all_: bool = False
     ) -> None:
-        """A connection becomes a member; `done` gets 0 or -errno.
+        """Makes a connection a member; `done` gets 0 or -errno.
 
-        `own` is the priority of the thread that asks.  `moved`: by the administrator, also inside a segment.  `all_`:
-        the group is one that raises all its threads.
+        `own` is the priority of the thread that asks.  `moved`: the administrator has asked, perhaps inside a
+        segment.  `all_`: the group raises all its threads.
 
         Raises:
-            Refusal: as `check`.  Nothing has changed.
+            Refusal: as in `check`.  Nothing has changed.
         """
         self.check(member, name, moved)
         key = member.peer.uid, name
@@ -187,13 +187,13 @@ class Groups:
 
         if not coming:
             done(0)
-        # all at once: what the program's other threads ask for meanwhile comes after it, on every GPU
+        # all in this turn, so that later requests of the program's other threads come after it on every GPU
         for index in coming:
             self.enroll(group, self.gpus[index], member.clients[index], own, moved, enrolled)
 
     def check(self, member: Connection, name: str, moved: bool, entering: int = 1) -> None:
-        """Whether a connection may join, or is in that group already; ``entering``: how many connections would be new
-        in it.
+        """Checks that a connection may join, or is in that group already; ``entering``: how many new connections the
+        group would get.
 
         Raises:
             Refusal: EOPNOTSUPP, EBUSY or EDQUOT.
@@ -232,11 +232,11 @@ class Groups:
     def enroll(
         self, group: Group, gpu: Gpu, client: GpuClient, own: int, moved: bool, done: Callable[[int], None]
     ) -> None:  # fmt: skip
-        """Has the decision taken that makes a client a member on its GPU."""
+        """Has the decision taken that makes a client a member on the client's GPU."""
         seat = group.seat(gpu)
 
         def decide(now: int) -> int:
-            if client.group:  # it asked twice
+            if client.group:  # the connection asked twice
                 return 0
             if not gpu.may_unite(client.peer, seat):
                 return -errno.EBUSY
@@ -263,7 +263,7 @@ class Groups:
         gpu.update(gpu.decision(decide, done, client))
 
     def _share(self, seat: Seat, client: GpuClient, now: int) -> None:
-        """If the group or the joining client is under a budget, both come under it."""
+        """Puts the group and the joining client under the budget that either is under."""
         allowance = seat.allowance or client.allowance
         budget = allowance.budget(seat.gpu.index) if allowance else ffi.NULL
         if seat.members:
@@ -271,7 +271,7 @@ class Groups:
         lib.gpurt_join_budget(seat.gpu.sched, client.core, budget, now)
 
     def leave(self, member: Connection) -> None:
-        """A connection has ended; the group goes with its last one."""
+        """Removes a connection that has ended; its group goes with the last connection."""
         group, member.group, member.kept = member.group, None, False
         if group:
             group.connections.discard(member)

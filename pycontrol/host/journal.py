@@ -16,26 +16,26 @@ from datetime import datetime
 
 #: The shortest time between two lines with the same words, seconds.
 APART_S = 10
-#: Lines that a user may cause at once, about failures and about the rest, then one each APART_S; the state of each.
+#: How many lines a user may cause at once about failures, and about the rest, then one each APART_S; entries kept.
 SHARE, MOST = 64, 256
-#: The user that stands for the host's own actions.
+#: The user id that stands for the host's own actions.
 HOST = -1
-#: The bytes that a writable pipe takes at once.
+#: The number of bytes that a writable pipe takes at once.
 LONGEST = select.PIPE_BUF
 
 
 class Journal:
-    """Writes to a descriptor, -1: nowhere.  ``quiet``: only what went wrong."""
+    """Writes lines to a descriptor, -1: nowhere.  ``quiet``: writes only what went wrong."""
 
     def __init__(self, fd: int = -1, quiet: bool = False) -> None:
-        """Nothing happened yet."""
+        """Starts without lines."""
         self._fd, self._quiet = fd, quiet
         self._lines: deque[str] = deque()
         self._untold = 0  # lines that were too many, or could not be written
-        self._said: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()  # again when; how often meanwhile
-        self._shares: OrderedDict[tuple[int, bool], tuple[float, float]] = OrderedDict()  # lines left at a time
+        self._said: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()  # held back until when, how often
+        self._shares: OrderedDict[tuple[int, bool], tuple[float, float]] = OrderedDict()  # lines left, as of when
         self._poll = select.poll()
-        if fd >= 0 and os.isatty(fd):  # one that can be written has room for a byte
+        if fd >= 0 and os.isatty(fd):  # a writable terminal may have room for one byte only: open it without blocking
             with contextlib.suppress(OSError):
                 self._fd = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         if fd >= 0:
@@ -47,7 +47,7 @@ class Journal:
         return bool(self._lines)
 
     def note(self, text: str, user: int, wrong: bool = True) -> None:
-        """Something happened that a user caused.  ``wrong``: also a quiet host says it."""
+        """Writes that a user caused something.  ``wrong``: it is a failure, so a quiet host writes it, too."""
         if self._fd < 0 or (self._quiet and not wrong):
             return
         now, key = time.monotonic(), (user, text)
@@ -73,7 +73,7 @@ class Journal:
         return left >= 1
 
     def turn(self) -> None:
-        """Writes a line, if one waits."""
+        """Writes the next line, if there is one."""
         if self._lines:
             line = self._lines.popleft()
             lost = f" ({self._untold} others were not told)" if self._untold else ""
@@ -90,7 +90,7 @@ class Journal:
         return False
 
     def end(self) -> None:
-        """Writes the waiting lines, and the number of events without a line."""
+        """Writes the waiting lines, and how many events got no line."""
         while self._lines:
             self.turn()
         if untold := self._untold + sum(held for _, held in self._said.values()):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""If the user-space host dies, the threads that it has raised are lowered: by a process that waits for nothing else.
+"""If the user-space host dies, a process that waits for nothing else lowers the threads that the host has raised.
 
-The host writes into shared memory which threads it has raised, and from what.  The keeper sleeps until the host has
-ended, in whatever way, then lowers the threads that are still as the host left them, and ends.
+The host notes in shared memory which threads it has raised, and their scheduling before.  The keeper sleeps until the
+host has ended in any way, then lowers the threads that still have the host's priority, and ends.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from pycontrol.machine import procs
 if TYPE_CHECKING:
     from pycontrol.host.threads import HostThread
 
-#: Thread id (0: the slot is free), process id, then policy and priority before the raise and when raised.
+#: Thread id (0: the slot is free), process id, then policy and priority before the raise and after it.
 SLOT = struct.Struct("=IIIIII")
 SLOTS = 16384
-#: The name of the process (prctl(2)).
+#: The name of the keeper's process (prctl(2)).
 NAME, PR_SET_NAME = b"gpurt-keeper", 15
 
 
 class Keeper:
-    """The memory that host and keeper share.  Without `start` there is no process, and nothing is kept."""
+    """The memory that host and keeper share.  Without `start` there is no process, and the memory stays unused."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Makes neither memory nor process."""
         self._memory: mmap.mmap | None = None
         self._slots: dict[HostThread, int] = {}
         self._free = list(range(SLOTS - 1, -1, -1))
-        self._pipe = -1  # the keeper reads its end of it: the host's death closes this one
+        self._pipe = -1  # the keeper reads the other end: the host's death closes this one
 
     def start(self, priority: int) -> None:
         """Starts the process, at a SCHED_FIFO priority: it must run beside raised threads that spin.
 
-        To be called while this process has no descriptor that it must not share, and one thread.
+        Call it while this process has only one thread, and only descriptors that the keeper may share.
         """
         self._memory = mmap.mmap(-1, SLOTS * SLOT.size)
         reader, self._pipe = os.pipe()
@@ -49,7 +49,7 @@ class Keeper:
         os.close(reader)
 
     def note(self, thread: HostThread, own: tuple[int, int], raised: tuple[int, int]) -> None:
-        """The thread is about to be raised."""
+        """Notes a thread that is about to be raised."""
         if self._memory is None:
             return
         if thread not in self._slots and self._free:
@@ -58,7 +58,7 @@ class Keeper:
             SLOT.pack_into(self._memory, self._slots[thread] * SLOT.size, thread.tid, thread.pid, *own, *raised)
 
     def forget(self, thread: HostThread) -> None:
-        """The thread is raised no longer."""
+        """Forgets a thread that is no longer raised."""
         slot = self._slots.pop(thread, None)
         if slot is not None and self._memory is not None:
             SLOT.pack_into(self._memory, slot * SLOT.size, 0, 0, 0, 0, 0, 0)
@@ -66,10 +66,10 @@ class Keeper:
 
 
 def _watch(reader: int, memory: mmap.mmap, priority: int) -> None:
-    """The keeper's process; does not return."""
+    """Runs in the keeper's process; does not return."""
     try:
         os.setsid()
-        ctypes.CDLL(None).prctl(PR_SET_NAME, NAME)  # its command line is the host's
+        ctypes.CDLL(None).prctl(PR_SET_NAME, NAME)  # its command line stays the host's
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         os.closerange(3, reader)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The user-space host: the module's interface on a Unix socket, over virtual GPUs or over agents.
 
-One process, one thread, one epoll loop with one timer.  Nothing in the loop blocks on a client: sockets do not block,
-and a client's unread data is bounded.  A client that breaks the rules gets an error and is counted.
+The host has one process, one thread, one epoll loop and one timer.  Nothing in the loop blocks on a client: sockets do
+not block, and a client's unread data is bounded.  A client that breaks the rules gets an error and is counted.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from pycontrol.host.wire import Malformed, Refusal, finish_answer, head_of, mess
 from pycontrol.link.netlink import PACKET
 from pycontrol.machine import procs
 
-#: How much before an event the host wakes, so that a slow wake-up is still in time; it spins for the rest, ns.
+#: How long before an event the host wakes, so that a slow wake-up is still in time, ns.  Until the event it spins.
 WAKE_LEAD_NS = 120_000
-#: The answers that one turn of the loop sends, and the owed packets that it sends to a connection.
+#: How many answers one turn of the loop sends, and how many owed packets it sends to a connection.
 AT_ONCE, PIECE = 16, 8
-#: Descriptors that a connection needs besides: of two threads, and of a lane.
+#: Descriptors that a connection needs besides its own: for two threads, and for a lane.
 MORE = 5
-#: For how long the host does not accept connections when it has no descriptor.
+#: How long the host accepts no connections after it had no free descriptor, ns.
 FULL_NS = 100_000_000
-#: Policy `job`: looks begin at least this many times the CPU time of one apart; over so many that is averaged.
+#: Policy `job`: the interval between looks is at least REST times a look's CPU time, averaged over LOOKS looks.
 REST, LOOKS = 2, 16
 JOB = lib.GPURT_POLICY_JOB
 COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
-#: Events that the journal is told of, in words, and what follows if a budget demotes.
+#: The words of events for the journal, and the words if a budget demotes.
 RARE = {
     EventKind.OVERRUN: "has used up its budget",
     EventKind.LATE: "has an agent that has not carried out an order in time: isolation may be lost",
@@ -68,7 +68,7 @@ DEMOTED = ", and is best effort for now"
 
 
 def said(name: str, value: int | str) -> str:
-    """An attribute of a command in words."""
+    """An attribute of a command, in words."""
     words = {"POLICY": Policy, "OVERRUN": Overrun}
     if name.endswith("_NS"):
         value = format_time(int(value))
@@ -80,7 +80,7 @@ def said(name: str, value: int | str) -> str:
 
 
 def level_of(client: GpuClient, kind: EventKind) -> int:
-    """The GPU priority of the request, client or commit of an event."""
+    """The GPU priority of an event's request, client or commit."""
     return int(client.copier.node.level if kind in COPIES else lib.gpurt_client_level(client.core))
 
 
@@ -91,10 +91,10 @@ class Host:
         self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper,
         space: Space | None = None, limits: UserLimits = UserLimits(), journal: Journal = Journal(),  # noqa: B008
     ) -> None:  # fmt: skip
-        """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events.
+        """Serves connections to `listener` with the GPUs from `make`, which gets the function that tells of events.
 
-        `space`: how their units are shared; None if they are not.  `limits`: what it keeps for one user.
-        `journal`: what rarely happens is written there.
+        `space`: how clients share the GPUs' units, or None.  `limits`: the limits of one user.  `journal`: gets lines
+        about rare events.
         """
         self.listener, self.journal = listener, journal
         self.rules = Rules()
@@ -104,24 +104,24 @@ class Host:
         self.running = True
         self.connections: dict[int, Connection] = {}
         self._pidfds: dict[int, Connection] = {}
-        self.readers: set[Connection] = set()  # of events
+        self.readers: set[Connection] = set()  # connections that read events
         self.ids = itertools.count(1)  # of connections and of clients
         self.deadlines = Deadlines()
         self._next_poll = 0
-        self._look_ns = 0  # CPU time of a look, on average
+        self._look_ns = 0  # average CPU time of a look
         self._doomed: list[Connection] = []
         self._of: dict[GpuClient, Connection] = {}
         self.users = Accounts(limits)
         self.feed = Feed()
-        self._leaving: list[tuple[Connection, list[tuple[int, GpuClient]]]] = []  # ended, with clients left
-        self._owing: deque[Connection] = deque()  # those with something to send, some of them twice
+        self._leaving: list[tuple[Connection, list[tuple[int, GpuClient]]]] = []  # ended, with remaining clients
+        self._owing: deque[Connection] = deque()  # connections with something to send, perhaps twice
         self._idle: list[Connection] = []  # readers that have been sent all events
-        self._woken = 0  # how often these were owed a new one
-        self._left = 0  # answers that this turn may still send
-        self._accepts = False  # it is a new connection's turn, if there is one
+        self._woken = 0  # how often idle readers were owed a new event
+        self._left = 0  # how many answers this turn may still send
+        self._accepts = False  # whether the next turn accepts a connection, if one waits
         self._listen_at = FOREVER
         self._pace: Pace | None = None
-        self._resting = 0  # until when nothing is done that is not urgent; 0: it is not resting
+        self._resting = 0  # until when only urgent work is done; 0: it is not resting
         self.gpus = make(self.tell)
         for gpu in self.gpus:
             gpu.journal = journal
@@ -139,14 +139,14 @@ class Host:
     # The loop
 
     def serve(self, wake: int) -> None:
-        """Serves until stopped; `wake` is a descriptor that signals are written to."""
+        """Serves until stopped; `wake` is a descriptor that the signal handler writes to."""
         self.lanes.watch(wake)
         self._pace = Pace() if is_real_time() else None
         while self.running:
             self.turn(wake)
 
     def turn(self, wake: int) -> None:
-        """One packet of the most urgent connection.  If none is urgent, also sends some owed packets."""
+        """Handles one packet of the most urgent connection.  If none is urgent, also sends some owed packets."""
         due = self._wake()
         if self._resting:
             self._rest(time.monotonic_ns() < self._resting)
@@ -160,7 +160,7 @@ class Host:
             self.timer.clear()
         urgent = urgency(lanes) > 0
         if self.listener.fileno() in own and not urgent and (self._accepts or not lanes):
-            self._accepts = False  # new connections are in turn with best-effort ones
+            self._accepts = False  # new connections and best-effort ones take turns
             self._accept()
         elif lanes:
             self._accepts = True
@@ -174,12 +174,12 @@ class Host:
             self._rest(self._resting > 0)
 
     def _has_more(self) -> bool:
-        """Whether the next turn has something to do without waiting for a client."""
+        """Whether the next turn has something to do without a client's packet."""
         left = self._leaving or self._owing or self._doomed or self.commands.errands.more or self.journal.more
         return bool(left or (self.space and self.space.answers) or any(gpu.more for gpu in self.gpus))
 
     def _rest(self, goes_on: bool) -> None:
-        """Whether it works for urgent connections only, and for agents while something waits for one."""
+        """Goes on with, or ends, a rest: it serves urgent connections only, and agents if something waits for one."""
         if self._resting and not goes_on and self._pace:
             self._pace.restart(time.monotonic_ns(), time.thread_time_ns())
         self._resting = self._resting if goes_on else 0
@@ -193,7 +193,7 @@ class Host:
                 self._serve_one(self.connections[fd], events)
 
     def _ended(self, connection: Connection) -> None:
-        """Its process has ended.  It is read first, though no more than it can have sent."""
+        """A client's process has ended: handles its next packet, or drops it after as many as it can have sent."""
         connection.unread -= 1
         if connection.unread < 0:
             self.drop(connection)
@@ -201,7 +201,7 @@ class Host:
             self._serve_one(connection, select.EPOLLIN, ended=True)
 
     def _deliver(self) -> None:
-        """Sends some packets that connections are owed, and answers some calls that wait for the GPU."""
+        """Sends some owed packets, and answers some calls that wait for the GPU."""
         for gpu in self.gpus:
             gpu.go_on()
         if self.space:
@@ -228,13 +228,13 @@ class Host:
             self._idle_reader(connection)
 
     def owe(self, connection: Connection) -> None:
-        """Notes that the connection has something to send, in its turn."""
+        """Notes that the connection has something to send.  Its turn comes later."""
         if not connection.owed and not connection.blocked:
             connection.owed = True
             self._owing.append(connection)
 
     def _idle_reader(self, connection: Connection) -> None:
-        """It has been sent all events, and is owed the next one."""
+        """Notes that the connection has been sent all events, and is owed the next event."""
         if connection.idle_since != self._woken:
             connection.idle_since = self._woken
             self._idle.append(connection)
@@ -242,12 +242,12 @@ class Host:
             self._idle = [one for one in self._idle if not one.closed]
 
     def at_once(self, connection: Connection) -> bool:
-        """Whether an answer may be sent in this turn, after others that were: an urgent connection's always."""
+        """Whether this turn may still send an answer to the connection; always if the connection is urgent."""
         self._left -= 1
         return self._left >= 0 or connection.lane.level > 0
 
     def _wake(self) -> int:
-        """Does what is due now, and says when to wake for the next."""
+        """Does all that is due now, and returns when to wake next, ns."""
         self._drop_doomed()
         when = self._next()
         if when <= time.monotonic_ns():
@@ -261,7 +261,7 @@ class Host:
             self.drop(self._doomed.pop())
 
     def _times(self) -> tuple[int, int]:
-        """When something is due, and when a client is to be told something."""
+        """When something is due, and when a client must be told something."""
         due, told = self._listen_at, self.deadlines.next()
         if self.space:
             due = told = min(told, self.space.times())
@@ -273,7 +273,7 @@ class Host:
         return due, told
 
     def _next(self) -> int:
-        """When to wake."""
+        """When to wake, ns."""
         due, told = self._times()
         return due if told == FOREVER else min(due, told - WAKE_LEAD_NS)
 
@@ -290,7 +290,7 @@ class Host:
             self._look(jobs, now)
 
     def _catch_up(self, now: int) -> None:
-        """Lets everything up to `now` happen on the GPUs."""
+        """Processes all that happens on the GPUs up to `now`."""
         for gpu in self.gpus:
             if gpu.times()[0] <= now:
                 gpu.advance(now)
@@ -302,9 +302,9 @@ class Host:
             self.space.advance(now)
 
     def _look(self, jobs: list[Gpu], now: int) -> None:
-        """Policy `job`: a look at these GPUs' clients, and when the next one is due.
+        """Policy `job`: looks at the clients of these GPUs, and computes when the next look is due.
 
-        A host that looked all the time would keep its CPU from those that it looks at: it rests as long as a look took.
+        Clients need the host's CPU, too: the host rests for at least as long as the look took.
         """
         before = time.thread_time_ns()
         for gpu in jobs:
@@ -321,11 +321,11 @@ class Host:
             self.journal.note(text, HOST)
 
     def _poll(self, gpu: Gpu, others: int) -> None:
-        """Policy `job`: looks at the states of clients with TSGs; starts before ends.
+        """Policy `job`: looks at the states of clients with TSGs, and reports starts before ends.
 
-        The real-time ones are looked at each time, some of the others in turn: those have no right to the host's time.
+        Each look covers all real-time clients and some others, in turn: others have no right to the host's time.
 
-        In the middle of an update there is nothing to look for: it is looked again afterwards.
+        While an update is in flight it looks at none: it looks again afterwards.
         """
         if gpu.in_flight:
             return
@@ -334,7 +334,7 @@ class Host:
             try:
                 stat = procs.stat(client.peer.pid) if client.core.tsgs else None
             except procs.Unreadable:
-                continue  # it stays what it was
+                continue  # keep the known state
             own = stat.priority if stat else client.core.own  # nothing new is known
             runnable = stat is not None and stat.runnable
             if runnable != bool(client.core.runnable) or own != client.core.own:
@@ -345,7 +345,7 @@ class Host:
     # Connections
 
     def _listen(self, wanted: bool) -> None:
-        """Whether to be told of new connections.  Without a free descriptor they wait until there is one."""
+        """Waits for new connections, or no longer.  Without a free descriptor they wait until there is one."""
         if wanted and not self._listening and not self._has_room():
             wanted, self._listen_at = False, time.monotonic_ns() + FULL_NS
         if wanted != self._listening:
@@ -354,7 +354,7 @@ class Host:
             self.lanes.watch(self.listener.fileno(), wanted, ordinary=True)
 
     def _has_room(self) -> bool:
-        """Whether there are descriptors for another connection, beside the reserve."""
+        """Whether descriptors for another connection are free, besides the reserve."""
         try:
             fd = os.dup(self.timer.fd)
         except OSError:
@@ -363,7 +363,7 @@ class Host:
         return not scarce(fd, MORE)
 
     def _full(self) -> None:
-        """There is no descriptor for another connection."""
+        """Stops accepting: no descriptor is free for another connection."""
         self._listen(False)
         self.journal.note("too many connections; raise the limit of open files", HOST)
 
@@ -407,14 +407,14 @@ class Host:
             self._pidfds[pidfd] = connection
 
     def _events(self, connection: Connection) -> list[tuple[int, int]]:
-        """The descriptors of a connection, and what is waited for."""
+        """The descriptors of a connection, and the epoll events that the host waits for."""
         wanted = select.EPOLLOUT if connection.blocked or connection.packet else 0
         wanted |= 0 if connection.packet else select.EPOLLIN | select.EPOLLRDHUP
         found = [(connection.sock.fileno(), wanted)]
         return [*found, (connection.pidfd, select.EPOLLIN)] if connection.pidfd >= 0 else found
 
     def _settle_lane(self, connection: Connection) -> None:
-        """Puts the connection into the lane that it belongs to by now, or later if there is no descriptor for that."""
+        """Moves the connection into the lane of its present level, or later if no descriptor is free for that lane."""
         level, old = connection.urgency(), connection.lane
         if level == old.level:
             return
@@ -429,9 +429,9 @@ class Host:
         """Makes a connection's client on a GPU.
 
         Raises:
-            Unreadable: what decides about its process is not known.
+            Unreadable: the process's rules or budget cannot be determined.
             Refusal: EDQUOT, its group is under another budget; EBUSY, its process is in another group.
-            Unfinished: what decides is not known yet.
+            Unfinished: the search for its budget needs another turn.
         """
         peer = connection.peer
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
@@ -453,23 +453,23 @@ class Host:
         return client
 
     def _enrolled(self, client: GpuClient, result: int) -> None:
-        """A client of a group's connection is a member, or goes: it must not own a GPU by itself."""
+        """Drops a client that could not join its connection's group: it must not own a GPU by itself."""
         if result:
             self.expel(client, OSError(-result, f"cannot join its group: {os.strerror(-result)}"))
 
     def expel(self, client: GpuClient, error: Exception) -> None:
-        """A client goes: the host no longer knows what decides about its process."""
+        """Drops a client: the host cannot read which rules or which budget hold for its process."""
         connection = self._of.get(client)
         if connection:
             self.journal.note(f"dropped client {connection.id}: {error}", connection.peer.uid)
             self.doom(connection)
 
     def doom(self, connection: Connection) -> None:
-        """Has a connection dropped once no decision is under way: it may be found broken in the middle of one."""
+        """Has a connection dropped later, once no decision is under way: the caller may be in the middle of one."""
         self._doomed.append(connection)
 
     def want_write(self, connection: Connection, wanted: bool) -> None:
-        """Whether to be told when the client reads again."""
+        """Waits until the client reads again, or no longer."""
         if connection.sock.fileno() in self.connections:
             fd, events = self._events(connection)[0]
             connection.lane.epoll.modify(fd, events)
@@ -477,7 +477,7 @@ class Host:
                 self.owe(connection)
 
     def drop(self, connection: Connection) -> None:
-        """Forgets a connection: its clients are gone, and the clients that wait behind them run."""
+        """Forgets a connection: its clients are gone, and clients that wait for them run."""
         if self.connections.pop(connection.sock.fileno(), None) is None:
             return
         self.lanes.leave(connection.lane, [fd for fd, _ in self._events(connection)])
@@ -486,7 +486,7 @@ class Host:
         if connection.cursor >= 0 and not self.readers:
             self.feed.forget()
             self._idle.clear()
-        connection.close()  # first: calls that were under way have no answer
+        connection.close()  # first: calls that were under way get no answer
         for index, client in connection.clients.items():
             self._of.pop(client, None)
             inside = ", inside a segment" if client.core.depth else ""
@@ -494,7 +494,7 @@ class Host:
         self._listen(True)
         if self.space:
             self.space.leave(connection)
-        # first those that others may wait for
+        # first the clients inside segments, since others may wait for them
         clients = sorted(connection.clients.items(), key=lambda one: one[1].core.depth == 0)
         at_once = len(clients) if connection.lane.urgent else 1
         for index, client in clients[:at_once]:
@@ -503,7 +503,7 @@ class Host:
         self._leave_one(len(self._leaving) - 1)
 
     def _leave_one(self, which: int = 0) -> None:
-        """A connection that has ended has one client less, and is forgotten with the last one."""
+        """Removes a client of a connection that has ended, and forgets the connection with its last client."""
         connection, clients = self._leaving[which]
         if clients:
             index, client = clients.pop()
@@ -513,12 +513,12 @@ class Host:
             self.groups.leave(connection)
             self.users.disconnect(connection.account)
             if not self.connections:
-                gc.collect()  # nobody waits; for what mistakes of ours may have left
+                gc.collect()  # collects what an error may have left, while nobody waits
 
     def _serve_one(self, connection: Connection, events: int, ended: bool = False) -> None:
-        """Handles one packet.  If there are more, epoll says so again, and other clients have their turn before.
+        """Handles one packet.  For further packets epoll reports the connection again; other clients come first.
 
-        The connection is dropped after its last one, if there can be none any more.
+        Drops the connection after its last packet, if there can be none any more.
         """
         if events & select.EPOLLOUT and connection.blocked:
             connection.blocked = False
@@ -529,7 +529,7 @@ class Host:
             if ended:
                 self.drop(connection)
             return
-        except ConnectionResetError:  # it left an answer unread; what it sent can still be read
+        except ConnectionResetError:  # the client left an answer unread; what it sent can still be read
             return
         except OSError:
             data, sender = b"", 0
@@ -541,7 +541,7 @@ class Host:
             self._settle_lane(connection)
 
     def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
-        """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""
+        """Handles one packet.  An error of the host's own costs only that client its connection."""
         before = connection.packet
         try:
             self._catch_up(time.monotonic_ns())
@@ -552,7 +552,7 @@ class Host:
         except Exception as error:
             self._mistake(connection, error)
         if bool(before) != bool(connection.packet) and not connection.closed:
-            fd, events = self._events(connection)[0]  # what can be written to is ready again at once
+            fd, events = self._events(connection)[0]  # a writable socket is ready again at once
             connection.lane.epoll.modify(fd, events)
 
     def _mistake(self, connection: Connection, error: Exception) -> None:
@@ -661,7 +661,7 @@ class Host:
         self, peer: Peer, command: Command, attributes: Mapping[str, int | str], done: Callable[[Answer], None],
         answer: Answer,
     ) -> None:  # fmt: skip
-        """A command has its answer; one that sets something is noted."""
+        """Answers a command; the journal notes a command that sets something."""
         if command.name.startswith("SET_"):
             what = ", ".join(said(*one) for one in attributes.items())
             refused = f"; refused: {answer.text}" if isinstance(answer, Refusal) else ""
@@ -679,7 +679,7 @@ class Host:
         self, gpu: Gpu, client: GpuClient | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
         mark: Mark | None = None,
     ) -> None:  # fmt: skip
-        """Has an event sent to every subscribed connection, with the process's pid and name if it may know them."""
+        """Sends an event to every subscribed connection, with the process's pid and name if it may know them."""
         lost = 0
         if client and (mark or kind is EventKind.GONE):
             lost = gpu.marks_lost.pop(client, 0)
@@ -714,7 +714,7 @@ class Host:
 
 
 def turn_away(sock: socket.socket, error: int) -> None:
-    """Closes a connection that is not made, and says why.  Reads what was sent, or the kernel says ECONNRESET first."""
+    """Refuses a connection: says why, and closes it.  Reads what was sent first: else the kernel says ECONNRESET."""
     with contextlib.suppress(OSError):
         sock.send(PACKET.pack(Packet.REPLY, 0, 0, -error))
         sock.recv(lib.GPURT_MAX_PACKET)

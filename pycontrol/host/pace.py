@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much of the time the user-space host works for those that are not urgent.
+"""How much of the time the user-space host works for clients that are not urgent.
 
-An urgent client that shares a CPU with the host has none of it while the host works for others, so that pieces of work
-are short.  And Linux stops all SCHED_FIFO threads of a CPU for 50 ms of each second in which they took 950 ms of it
-(sched_rt_runtime_us), which any user who keeps the host busy could have happen without a pace.  The rest is longer than
-a client polls for its answer, which is SCHED_FIFO time of that CPU, too.
+While the host works for others, it takes its CPU from an urgent client there, so its pieces of work are short.  Also,
+Linux stops all SCHED_FIFO threads of a CPU for 50 ms of each second in which they took 950 ms
+(sched_rt_runtime_us).  Without this pace any user could cause that by keeping the host busy.  The host rests for longer
+than a client polls for its answer, since that is SCHED_FIFO time of that CPU, too.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ def is_real_time() -> bool:
 
 
 class Pace:
-    """The work of one thread."""
+    """The work and the rests of one thread."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without work."""
         self._since = self._before = 0
 
     def restart(self, now: int, worked: int) -> None:
-        """A rest is over: what was done in it does not lead to the next one."""
+        """A rest is over: the work during the rest does not count for the next rest."""
         self._since, self._before = now, worked
 
     def rests(self, now: int, worked: int) -> int:
-        """Until when it has to rest, ns; 0: it need not.  ``worked``: the CPU time that it has taken so far, ns."""
+        """Until when the thread must rest, ns; 0: it need not.  ``worked``: the CPU time that it has taken, ns."""
         if now >= self._since + WINDOW:
             self._since, self._before = now, worked
         if worked - self._before < WORK:

@@ -24,14 +24,14 @@ SO_PEERPIDFD = 77
 ROOM = socket.CMSG_SPACE(CREDENTIALS.size)
 
 
-#: Descriptors that stay free for reads of /proc; a quarter of all descriptors if that is less.
+#: How many descriptors stay free for reads of /proc, at most a quarter of all descriptors.
 RESERVE = 64
 
 
 def scarce(fd: int, more: int = 0) -> bool:
     """Whether the descriptor, or one of the ``more`` next ones, belongs to the reserve.
 
-    The kernel gives the lowest free number, so all below a new one are taken.
+    The kernel gives the lowest free number, so all numbers below a new descriptor are in use.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return fd + more >= limit - min(RESERVE, limit // 4)
@@ -44,15 +44,15 @@ class Peer:
     pid: int
     uid: int
     comm: str
-    start: int  # clock ticks after boot; with the pid it names the process for good
+    start: int  # clock ticks after boot; pid and start name one process for good
 
     @classmethod
     def of(cls, pid: int, uid: int) -> Peer:
         """The process that connected a socket.
 
         Raises:
-            Refusal: ESRCH, it has ended, or is hidden from this process.
-            Unreadable: nothing is known of it.
+            Refusal: ESRCH, the process has ended, or is hidden from this process.
+            Unreadable: the process's data cannot be read.
         """
         stat = procs.stat(pid)
         if stat is None:
@@ -61,16 +61,16 @@ class Peer:
 
     @property
     def administrator(self) -> bool:
-        """Whether it may set things: CAP_SYS_NICE in the kernel, root or the host's own user here."""
+        """Whether the process may set things: in the kernel by CAP_SYS_NICE, here as root or the host's own user."""
         return administers(self.uid)
 
     def may_know(self, other: Peer) -> bool:
-        """Whether this peer may learn which process the other one is: it has the same user, or is the administrator."""
+        """Whether this peer may learn which process the other is: it has the same user, or is the administrator."""
         return self.administrator or self.uid == other.uid
 
     @property
     def right(self) -> int:
-        """The highest real-time priority that the process may give its threads, whatever they have now."""
+        """The highest real-time priority that the process may give its threads, whatever priority they have now."""
         if self.uid == 0:
             return int(lib.GPURT_MAX_PRIORITY)
         try:
@@ -79,7 +79,7 @@ class Peer:
             return 0
 
     def may_have(self, priority: int) -> bool:
-        """Whether the process may give its threads that real-time priority, whatever they have now."""
+        """Whether the process may give its threads that real-time priority, whatever priority they have now."""
         return priority <= self.right
 
 
@@ -101,9 +101,9 @@ def tell_senders(listener: socket.socket) -> None:
 
 
 def receive(sock: socket.socket, size: int) -> tuple[bytes, int]:
-    """The next packet and the pid of the process that sent it, which may have inherited the socket.
+    """The next packet and the pid of its sender: a process that has inherited the socket may send, too.
 
-    There is room for exactly that pid, hence none for descriptors that somebody may send along.
+    The buffer has room for exactly that pid, hence none for descriptors that a sender may pass.
     """
     data, extra, _, _ = sock.recvmsg(size, ROOM)
     for level, kind, content in extra:
@@ -115,12 +115,12 @@ def receive(sock: socket.socket, size: int) -> tuple[bytes, int]:
 def watch(sock: socket.socket, pid: int) -> int:
     """A descriptor that becomes readable when the process that connected exits; -1 where the kernel has none.
 
-    A child that inherited the socket keeps it open, yet the client is gone with its process.  From Linux 6.5 on the
-    kernel knows the process itself; before, `pid` may be another one's by now.
+    A child that inherited the socket keeps it open, yet the client is gone with its process.  From Linux 6.5 on, the
+    kernel names the process itself; on older kernels another process may have got `pid` by now.
 
     Raises:
         Refusal: ESRCH, the process has ended.
-        Unreadable: there is none for another reason.
+        Unreadable: the kernel gives no such descriptor, for another reason.
     """
     try:
         return _pidfd(sock, pid)
@@ -143,9 +143,9 @@ def _pidfd(sock: socket.socket, pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: of `kind` PID, COMM or CGROUP, about `what`, made at `since` (CLOCK_MONOTONIC, ns).
+    """One rule of `kind` PID, COMM or CGROUP about the processes `what`, made at `since` (CLOCK_MONOTONIC, ns).
 
-    A process is named by its start time as well, so that a reused pid does not match; `user` is its user.
+    For a pid the rule keeps the start time, so that a reused pid does not match; `user` is the process's user.
     """
 
     kind: str
@@ -156,7 +156,7 @@ class Rule:
 
     @property
     def dead(self) -> bool:
-        """Whether it is for a process that has ended."""
+        """Whether the rule is for a process that has ended."""
         return isinstance(self.what, int) and procs.ended(self.what, self.start)
 
 
@@ -168,10 +168,10 @@ def check_cgroup(path: str) -> None:
 
 
 def cgroup_of(peer: Peer) -> str:
-    """The path of the process's cgroup of version 2; empty where there are none.
+    """The path of the process's cgroup of version 2; empty if the system has no cgroups of version 2.
 
     Raises:
-        Unreadable: it is not known, for example because the process has ended.
+        Unreadable: the cgroup cannot be read, for example because the process has ended.
     """
     found = procs.cgroup(peer.pid)
     if not found and procs.read_proc(peer.pid, "cgroup") is None:
@@ -180,17 +180,17 @@ def cgroup_of(peer: Peer) -> str:
 
 
 class Named:
-    """Processes that the administrator has named, by rules of one kind; clients to come are among them as well."""
+    """The processes that the administrator has named by rules of one kind; the rules hold for future processes, too."""
 
     def __init__(self) -> None:
-        """No rules yet."""
+        """Starts without rules."""
         self._rules: dict[tuple[str, int | str], Rule] = {}  # in the order in which they were made
         self._cgroups: set[str] = set()
         self._listed: tuple[Rule, ...] | None = None
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """All rules, in the order in which they were made.  Until one changes all readers share the tuple."""
+        """All rules, in the order in which they were made.  Readers share the tuple until a rule changes."""
         if self._listed is None:
             self._listed = tuple(self._rules.values())
         return self._listed
@@ -199,7 +199,7 @@ class Named:
         """Whether any rule matches now: a process may have been moved to another cgroup.
 
         Raises:
-            Unreadable: the process's cgroup is not known.
+            Unreadable: the process's cgroup cannot be read.
         """
         if not self._rules:
             return False
@@ -212,10 +212,10 @@ class Named:
         return procs.nearest_cgroup(cgroup, self._cgroups) is not None
 
     def change(self, kind: str, what: int | str, add: bool) -> None:
-        """Adds or removes a rule of `kind` PID, COMM or CGROUP.  Removing what is not there is no mistake.
+        """Adds or removes a rule of `kind` PID, COMM or CGROUP.  Removing a rule that does not exist is no error.
 
         Raises:
-            Refusal: no such process, a cgroup that is no absolute path, no cgroups of version 2, or too many rules.
+            Refusal: no such process, a cgroup without an absolute path, no cgroups of version 2, or too many rules.
         """
         if kind == "CGROUP":
             check_cgroup(str(what))
@@ -227,7 +227,7 @@ class Named:
         if before and before.start == made.start:
             return
         self._make_room()
-        self._remove((kind, what))  # it was about a process that has ended
+        self._remove((kind, what))  # a rule for a process that has ended
         self._rules[kind, what] = made
         if kind == "CGROUP":
             self._cgroups.add(str(what))
@@ -249,7 +249,7 @@ class Named:
 
 
 def _rule(kind: str, what: int | str) -> Rule:
-    """A rule that is made now.  Raises Refusal: no such process, or no cgroups of version 2."""
+    """A rule made now.  Raises Refusal: no such process, or no cgroups of version 2."""
     if kind == "CGROUP" and not procs.has_cgroups():
         why = "there are no cgroups of version 2 here, so no rule would match; name a pid or a name"
         raise Refusal(errno.EOPNOTSUPP, why)
@@ -264,7 +264,7 @@ def _rule(kind: str, what: int | str) -> Rule:
 
 @dataclass(frozen=True)
 class Rules:
-    """The administrator's rules: which processes are exempt, and which policy `boosted` must not raise."""
+    """The administrator's rules: which processes are exempt, and which processes policy `boosted` must not raise."""
 
     exempt: Named = field(default_factory=Named)
     barred: Named = field(default_factory=Named)

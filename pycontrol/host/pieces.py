@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Work for one packet that is cut into pieces, one a turn of the user-space host's loop.
+"""Long work for one packet, in pieces: each turn of the user-space host's loop does one piece.
 
-Packets of more urgent connections come in between.  A packet that is not finished is handled again in its turn, from
-the beginning, and finds there what was done of the work.
+Packets of more urgent connections come in between.  A packet that is not finished is handled again from its beginning
+in its next turn; the finished pieces are kept.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-#: Files of /proc that one piece reads: each takes three system calls, and the kernel some 10 us to make its text.
+#: How many files of /proc one piece reads: each takes three system calls, and the kernel makes its text in some 10 us.
 READS = 4
 
 
 class Unfinished(Exception):
-    """A packet needs another turn."""
+    """The packet needs another turn."""
 
 
 class HostPieces:
-    """The work that the packet of one connection has begun."""
+    """The unfinished work for one connection's packet."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without work."""
         self._about: Hashable = None
         self._steps: Iterator[Any] = iter(())
 
     def result(self, about: Hashable, begin: Callable[[], Iterator[T | None]]) -> T:
-        """The steps yield None after each piece, then their result.  They begin anew when `about` is another one.
+        """Does a step of `begin()`: steps yield None after each piece, then the result.  New `about`: it begins anew.
 
         Raises:
-            Unfinished: there are more pieces.
+            Unfinished: the work has more pieces.
         """
         if self._about != about:
             self._about, self._steps = about, begin()
@@ -43,5 +43,5 @@ class HostPieces:
             raise
         if found is None:
             raise Unfinished
-        self._about, self._steps = None, iter(())  # which may have kept a descriptor
+        self._about, self._steps = None, iter(())  # drop the steps, which may keep a descriptor open
         return found

@@ -29,7 +29,7 @@ PRIORITY = 98
 
 @dataclass(frozen=True)
 class Config:
-    """How to serve.  ``space``: who shares units."""
+    """How to serve.  ``space``: how clients share the GPUs' units."""
 
     socket: Path
     access: Access
@@ -37,13 +37,13 @@ class Config:
     make: Callable[[Tell], Sequence[Gpu]]
     priority: int = PRIORITY
     quiet: bool = False
-    raises: bool = False  # threads of clients
+    raises: bool = False  # whether the host raises clients' threads
     space: Space | None = None
-    limits: UserLimits = field(default_factory=UserLimits)  # of one user
+    limits: UserLimits = field(default_factory=UserLimits)  # the limits of one user
 
 
 def _prepare(config: Config) -> list[str]:
-    """Real-time priority, locked memory, many descriptors; says what was not permitted."""
+    """Sets real-time priority, locked memory and many descriptors; returns what was not permitted."""
     remarks = []
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard) if soft < hard else (soft, hard))
@@ -56,12 +56,12 @@ def _prepare(config: Config) -> list[str]:
         remarks.append(f"the host's memory is not locked ({os.strerror(ctypes.get_errno())})")
     gc.collect()
     gc.freeze()
-    gc.disable()  # a collection visits all objects of all clients, and nothing that a client leaves needs it
+    gc.disable()  # a collection visits all objects of all clients, and clients leave nothing that needs one
     return remarks
 
 
 def forgotten(host: Host) -> str:
-    """What `gpurt set` has set, which nothing keeps, in words; empty: nothing."""
+    """The settings by `gpurt set` that end with the host, in words; empty: there are none."""
     priorities = sum(one.core.set != lib.GPURT_PRIORITY_OWN for gpu in host.gpus for one in gpu.clients.values())
     counts = (
         (len(host.rules.exempt.rules) + len(host.rules.barred.rules), "rules"),
@@ -71,7 +71,7 @@ def forgotten(host: Host) -> str:
 
 
 def tell_systemd() -> None:
-    """Says that clients may connect, where a unit of Type=notify started the host (sd_notify(3))."""
+    """Tells systemd that clients may connect, if a unit of Type=notify started the host (sd_notify(3))."""
     place = os.environ.get("NOTIFY_SOCKET", "")
     if place:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, contextlib.suppress(OSError):
@@ -79,7 +79,7 @@ def tell_systemd() -> None:
 
 
 def run_host(config: Config) -> None:
-    """Serves until SIGTERM or SIGINT, then removes the socket.  Says on stdout when clients may connect.
+    """Serves until SIGTERM or SIGINT, then removes the socket.  Prints on stdout when clients may connect.
 
     Raises:
         DeviceError: the socket cannot be used.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks now and then whether the owner of a GPU waits for a program that waits for the GPU; kmod/core/stuck.c decides.
+"""Checks now and then whether a GPU's owner waits for a program that waits for the GPU; kmod/core/stuck.c decides.
 
 The host has one thread, and clients wait while it looks.  So it looks at threads only while the GPU executes nothing
-and somebody waits for it, and at SOME of them at a time.
+and a client waits for it, and at SOME threads at a time.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from pycontrol.machine import procs
 if TYPE_CHECKING:
     from pycontrol.host.gpu import Gpu, GpuClient, Owner
 
-#: The number of threads to look at in one go, by two files each, and the rest until the next ones, ns.
+#: How many threads one look covers, by two files each, and the time until the next look, ns.
 SOME, REST = READS // 2, 1_000_000
 
 
 class Threads(NamedTuple):
-    """The result of a look at a process's threads: whether none wants a CPU, and how long all have executed, ns."""
+    """What a look at an owner's threads shows: whether none wants a CPU, and their execution time so far, ns."""
 
     asleep: bool
     executed: int
 
 
 class Stuck:
-    """Watches one GPU."""
+    """Watches one GPU for a stuck owner."""
 
     def __init__(self, gpu: Gpu, clock: Callable[[], int]) -> None:
         self._gpu, self._clock = gpu, clock
         self._raw = ffi.new("struct gpurt_stuck *")
         self._limit = int(lib.GPURT_STUCK_DEFAULT_NS)
         self._next: int = 0  # 0: no look is due
-        self._about: tuple[Owner, int] | None = None  # at whose threads it looks, and in which segment
+        self._about: tuple[Owner, int] | None = None  # the owner whose threads it looks at, and the owner's segment
         self._walk: Iterator[Threads | None] | None = None
 
     @property
     def limit(self) -> int:
-        """When it is told that the owner is stuck, ns; 0: never, or the host does not see what the GPU does."""
+        """How long an owner waits before it counts as stuck, ns; 0: never, or the host does not see the GPU's work."""
         return self._limit if self._gpu.sees_work else 0
 
     @limit.setter
@@ -54,12 +54,12 @@ class Stuck:
 
     @property
     def count(self) -> int:
-        """How often it was told."""
+        """How often an owner was reported as stuck."""
         return int(self._raw.count)
 
     @property
     def time(self) -> int:
-        """For how long the owner has been stuck, ns, as far as that has been told; 0: it is not."""
+        """How long the present owner has been stuck, ns; 0: it was not reported as stuck."""
         return int(lib.gpurt_stuck_time(self._raw, self._gpu.sched, self._clock()))
 
     def due(self) -> int:
@@ -75,7 +75,7 @@ class Stuck:
         return max(REST, self.limit // int(lib.GPURT_STUCK_LOOKS))
 
     def advance(self, now: int) -> bool:
-        """Looks, if that is due; whether it was."""
+        """Looks if a look is due, and returns whether it was."""
         if self.due() > now:
             return False
         gpu, runner = self._gpu, self._gpu.runner
@@ -96,7 +96,7 @@ class Stuck:
         return True
 
     def _look(self, runner: Owner) -> Threads | None:
-        """The result of a look at the runner's threads; None: there are more to look at."""
+        """What the look at the runner's threads shows; None: more threads must be looked at."""
         about = runner, int(runner.core.segments)
         if self._walk is None or about != self._about:
             self._about, self._walk = about, look_at(pids_of(runner))
@@ -104,7 +104,7 @@ class Stuck:
 
 
 def pids_of(owner: Owner) -> list[int]:
-    """The processes whose threads may be what the owner waits for: of a group, those of members on other GPUs too."""
+    """The processes whose threads the owner may wait for: for a group, also its members on other GPUs."""
     return owner.group.pids if isinstance(owner, Seat) else [owner.peer.pid]
 
 
@@ -114,9 +114,9 @@ def is_quiet_elsewhere(owner: Owner) -> bool:
 
 
 def look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
-    """Looks at the threads of processes: yields None after each SOME of them, and at last its findings.
+    """Looks at the threads of processes: yields None after each SOME of them, and at last what they show.
 
-    A process that has more than GPURT_STUCK_THREADS counts as executing, as does one that this process may not see.
+    A process with more than GPURT_STUCK_THREADS threads, or hidden from this process, counts as executing.
     """
     try:
         yield from _look_at(pids)
@@ -143,7 +143,7 @@ def _look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
 
 
 def thread(pid: int, tid: int) -> tuple[str, int]:
-    """The state of a thread, and how long it has executed, ns; no state if it has ended."""
+    """The state of a thread, and its execution time, ns; an empty state if the thread has ended."""
     text = procs.read_proc(pid, f"task/{tid}/stat")
     if text is None:
         return "", 0
@@ -153,7 +153,7 @@ def thread(pid: int, tid: int) -> tuple[str, int]:
 
 
 def left_by(client: GpuClient) -> bool:
-    """Whether a client that goes has died, and others of its group or its budget are in segments."""
+    """Whether a leaving client's process has died while others of its group or budget are in segments."""
     more = client.group.others_of(client) if client.group else 0
     return bool(lib.gpurt_stuck_leaves(client.core, more)) and procs.ending(client.peer.pid, client.peer.start)
 

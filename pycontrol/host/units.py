@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """GPUs shared in space by the user-space host: clients announce jobs and get units (uapi/gpurt.h, "Units").
 
-The compiled core decides (userlib/units/units.c over sbeet.c).  This carries its decisions to clients, and executes
-kernels on virtual GPUs.
+The compiled core decides (userlib/units/units.c over sbeet.c).  This file carries the core's decisions to clients, and
+executes kernels on virtual GPUs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pycontrol.link.netlink import Value
 if TYPE_CHECKING:
     from pycontrol.host.calls import Call
 
-#: Policies that share GPUs in space at run time.  `stgm` needs more slots than there are ends of a GPU.
+#: Policies that share GPUs in space at run time.  `stgm` is none: it needs more slots than a GPU has ends.
 UNIT_POLICIES = ("sbeet", "sbeet-mg", "rm", "fcfs")
 
 
 class Mechanism(Enum):
-    """How programs keep their kernels to units."""
+    """How programs confine their kernels to units."""
 
     VIRTUAL = "virtual"
     NONE = "none"  # they cannot: a job gets the whole GPU
@@ -43,8 +43,8 @@ class Mechanism(Enum):
 
 
 def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
-    """The tables of a file for a host.  Raises TasksetError, FileError, UsageError if the policy is for one GPU."""
-    system = load_system(path, ignore_cpu=True).system  # what a program does on CPUs is its own affair
+    """A file's tables for a host.  Raises TasksetError, FileError, or UsageError if the policy is for one GPU."""
+    system = load_system(path, ignore_cpu=True).system  # the host schedules no CPUs
     if mechanism is Mechanism.NONE:
         system = replace(system, gpus=tuple(replace(gpu, granularity=gpu.limit) for gpu in system.gpus))
     if len(system.gpus) > lib.GPURT_MAX_GPUS:
@@ -57,7 +57,7 @@ def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
 
 @dataclass(eq=False)
 class _JobRequests:
-    """A job's requests, and the kernel that it runs on the virtual GPU, if any: until when, ns."""
+    """The waiting requests of a job, and the end of its kernel on the virtual GPU, ns; None: it has run no kernel."""
 
     task: int
     granted: Waiters = field(default_factory=Waiters)
@@ -66,7 +66,7 @@ class _JobRequests:
 
 
 class Space:
-    """The units of all GPUs of the host, the tasks of its file, and their clients."""
+    """The units of all GPUs of the host, the tasks of the host's file, and the clients of these tasks."""
 
     def __init__(self, setup: Setup, mechanism: Mechanism, clock: Callable[[], int]) -> None:
         self.setup, self.mechanism, self._clock = setup, mechanism, clock
@@ -79,7 +79,7 @@ class Space:
         self._jobs: dict[int, _JobRequests] = {}
 
     def clock(self) -> int:
-        """The time, which the core wants not to run backwards, ns."""
+        """The time, ns; it never runs backwards, as the core requires."""
         self._latest = max(self._latest, self._clock())
         return self._latest
 
@@ -99,7 +99,7 @@ class Space:
         self._owners[task] = caller
         for old, job in list(self._jobs.items()):
             if job.task == task and not self.units.grant(task, old):
-                self._forget(old)  # it was skipped: the answer to its JOB_WAIT is kept until the task's next job
+                self._forget(old)  # it was skipped: the core keeps the answer to its JOB_WAIT until the task's next job
         self._jobs[number] = _JobRequests(task)
         made.job, made.deadline_ns = number, self.units.deadline(task, number)
         self.settle()
@@ -167,7 +167,7 @@ class Space:
         return job
 
     def _granted(self, caller: object, number: int) -> tuple[_JobRequests, UnitsGrant]:
-        """The same, with the units that it holds.  Raises Refusal ENOENT."""
+        """The caller's job of that number, and the units that it holds.  Raises Refusal ENOENT."""
         job = self._job(caller, number)
         grant = self.units.grant(job.task, number)
         if grant is None:
@@ -175,7 +175,7 @@ class Space:
         return job, grant
 
     def _describe(self, made: CData, task: int, number: int, when: int) -> int:
-        """Fills in the answer to a wait: 0; -ENOENT, the job is over by now."""
+        """Fills in the answer to a wait and returns 0; -ENOENT: the job is over by now."""
         grant = self.units.grant(task, number)
         if not grant:
             return -errno.ENOENT
@@ -185,14 +185,14 @@ class Space:
         return 0
 
     def partition(self, grant: UnitsGrant) -> int:
-        """The number of its set of units among all that jobs on that GPU can have."""
+        """The number of the job's set of units, among all sets that jobs on that GPU can have."""
         gpu = self.setup.system.gpus[grant.gpu]
         return grant.units // gpu.granularity - 1 + (gpu.whole // gpu.granularity if grant.first else 0)
 
     # Clients and time
 
     def leave(self, caller: object) -> None:
-        """A connection has ended: its jobs are gone, and what they held goes to others."""
+        """A connection has ended: drops its jobs; other jobs get their units."""
         tasks = {task for task, owner in self._owners.items() if owner is caller}
         for number in [number for number, job in self._jobs.items() if job.task in tasks]:
             self._forget(number)
@@ -207,12 +207,12 @@ class Space:
             self.answers.finish(waiters, False, -errno.ENOENT)
 
     def times(self) -> int:
-        """When something happens that a client is told, ns; FOREVER: never."""
+        """When something happens that a client must be told, ns; FOREVER: never."""
         ends = [job.kernel_end for job in self._jobs.values() if job.kernel_end is not None and len(job.ended)]
         return min([self.units.next(), self._deadlines.next(), *ends])
 
     def advance(self, now: int) -> None:
-        """Lets everything up to `now` happen."""
+        """Processes all that happens up to `now`."""
         if self.units.next() <= now:
             self.units.tick(self.clock())
         self.settle()

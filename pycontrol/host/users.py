@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The user-space host's account of one user: connections, calls under way, and memory.
 
-An account counts what all connections of a user have together.  The administrator's accounts have no limit.
+An account counts all connections of a user together.  The administrator's accounts have no limit.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from pycontrol.host.wire import Refusal
 
-#: The host's memory for a TSG and its latest completions, for an item of work, and for a long answer, bytes.
+#: The memory that counts for a TSG and its latest completions, an item of work, and a long answer, bytes.
 TSG, WORK, ANSWER = 32 << 10, 1 << 10, 64 << 10
 
 
 @dataclass(frozen=True)
 class UserLimits:
-    """Of one user.  ``memory``: bytes of TSGs, of queued work, and of answers that are not read."""
+    """Limits of one user.  ``memory``: bytes of TSGs, of queued work, and of unread answers."""
 
     connections: int = 1024
     calls: int = 4096
@@ -26,7 +26,7 @@ class UserLimits:
 
 @dataclass(eq=False)
 class Account:
-    """What a user has.  ``limits`` None: there are none."""
+    """The resources that a user holds.  ``limits`` None: there are no limits."""
 
     user: int = 0
     limits: UserLimits | None = None
@@ -35,24 +35,24 @@ class Account:
     memory: int = 0
 
     def check(self) -> None:
-        """Raises Refusal EDQUOT if there are more connections than may be."""
+        """Raises Refusal EDQUOT if the user has more connections than the limit."""
         if self.limits and self.connections > self.limits.connections:
             raise self._refusal(f"{self.limits.connections} connections (--user-limit connections)")
 
     def call(self) -> None:
-        """One more call under way.  Raises Refusal EDQUOT."""
+        """Counts one more call under way.  Raises Refusal EDQUOT."""
         if self.limits and self.calls >= self.limits.calls:
             raise self._refusal(f"{self.limits.calls} calls under way (--user-limit calls)")
         self.calls += 1
 
     def take(self, size: int) -> None:
-        """Takes memory, which `give` gives back.  Raises Refusal EDQUOT."""
+        """Charges memory, which `give` returns.  Raises Refusal EDQUOT."""
         if self.limits and self.memory + size > self.limits.memory:
             raise self._refusal(f"{self.limits.memory} bytes (--user-limit memory)")
         self.memory += size
 
     def give(self, size: int) -> None:
-        """Gives memory back."""
+        """Returns memory."""
         self.memory -= size
 
     def _refusal(self, what: str) -> Refusal:
@@ -60,10 +60,10 @@ class Account:
 
 
 class Accounts:
-    """The accounts of the users who are connected."""
+    """The accounts of all connected users."""
 
     def __init__(self, limits: UserLimits) -> None:
-        """None yet."""
+        """Starts without accounts."""
         self.limits = limits
         self._all: dict[int, Account] = {}
 
@@ -74,7 +74,7 @@ class Accounts:
         return self._all[user]
 
     def disconnect(self, account: Account) -> None:
-        """One connection less; with the last one the account is forgotten."""
+        """Counts one connection less; forgets the account with the last connection."""
         account.connections -= 1
         if not account.connections:
             del self._all[account.user]

@@ -22,10 +22,10 @@ from pycontrol.host.wire import Refusal
 if TYPE_CHECKING:
     from pycontrol.host.whole import Whole
 
-#: What may happen on a virtual GPU before its time stands still until now, as in the module: else any amount of
-#: short work, once it executes, would keep the host from its clients.
+#: How many items may complete on a virtual GPU in one call before its time stands still until the next call, as in the
+#: module.  Without it, any amount of short work would keep the host from its clients.
 MAX_WORKS_AT_ONCE = 16
-#: Completion times that a TSG remembers.
+#: How many completion times a TSG remembers.
 REMEMBERED = lib.GPURT_REMEMBERED
 
 
@@ -42,13 +42,13 @@ class Tsg:
 
 @dataclass(eq=False)
 class Context:
-    """A client's context, groups and waiters on the virtual GPU."""
+    """A client's context, TSGs and waiters on the virtual GPU."""
 
     context: CData
     tsgs: dict[int, Tsg] = field(default_factory=dict)
-    waiters: Waiters = field(default_factory=Waiters)  # for all its work
+    waiters: Waiters = field(default_factory=Waiters)  # calls that wait for all the client's work
     last_done: int = 0
-    awaits: tuple[int, int] | None = None  # form fence: TSG and number of the work that is waited for; None: of all
+    awaits: tuple[int, int] | None = None  # form fence: TSG and number of the awaited work; None: all work
     queued: int = 0  # items that have not completed
 
     @property
@@ -59,7 +59,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Shape:
-    """How a virtual GPU behaves; times in ns.  ``units``: what divides a parallel kernel."""
+    """How a virtual GPU behaves; times in ns.  ``units``: how many units a parallel kernel can be divided among."""
 
     alpha: int = 0
     theta: int = 0
@@ -81,18 +81,18 @@ class VirtualGpu(Gpu):
         self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band(),  # noqa: B008
         whole: Whole | None = None,
     ) -> None:  # fmt: skip
-        """As Gpu.  ``whole``: the GPU that this is a partition of."""
+        """As Gpu.  ``whole``: the GPU that this GPU is a partition of."""
         self.shape = shape
         self._whole = whole
         self._by_tsg: dict[CData, tuple[GpuClient, Tsg]] = {}
         self._done: deque[tuple[GpuClient, Tsg, int, int]] = deque()
-        self._dropped: list[dict[int, tuple[CData, int]]] = []  # items that nobody wants any more
-        self._end = 0  # of the update in flight
-        self._latency = 0  # its
+        self._dropped: list[dict[int, tuple[CData, int]]] = []  # work items to free
+        self._end = 0  # when the update in flight ends
+        self._latency = 0  # its latency
         super().__init__(index, policy, tell, clock, band)
 
     def prepare(self, now: int) -> None:
-        """Makes the GPU."""
+        """Makes the compiled virtual GPU."""
         shape = self.shape
         self._vgpu_ops = table("struct gpurt_vgpu_ops", VGPU_EVENTS)
         self.vgpu = ffi.new("struct gpurt_vgpu *")
@@ -105,7 +105,7 @@ class VirtualGpu(Gpu):
         self.theta = shape.theta
 
     def facts(self) -> Facts:
-        """A virtual GPU with the costs that were asked for."""
+        """The facts of a virtual GPU, with the costs that the user asked for."""
         shape = self.shape
         part = (self._whole.number, shape.units, int(self._whole.raw.cross)) if self._whole else None
         caps = Cap.VGPU | Cap.EMULATED
@@ -119,7 +119,7 @@ class VirtualGpu(Gpu):
         self._finish(self.clock())
 
     def _finish(self, now: int) -> None:
-        """Ends the update in flight, if its time is over."""
+        """Ends the update in flight if its time is over."""
         if self.in_flight and self._end <= now:
             self.finished(0, self._latency)
 
@@ -129,7 +129,7 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_ctx_init(client.own.context)
 
     def ends(self, client: GpuClient) -> None:
-        """No update waits for a client."""
+        """Nothing to do: no update waits for a client."""
 
     def part(self, client: GpuClient, now: int) -> None:
         """A client has gone, its TSGs and its work with it."""
@@ -137,7 +137,7 @@ class VirtualGpu(Gpu):
             self._drop(client, number, now)
 
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
-        """A client is to be on every runlist, or no longer."""
+        """Keeps a client on every runlist, or no longer."""
         lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, self._reach(now))
 
     def seated(self, seat: Seat) -> None:
@@ -159,31 +159,31 @@ class VirtualGpu(Gpu):
         return idle, bool(asked[0]), max((one.own.last_done for one in owners), default=0)
 
     def on_done(self, raw: CData, work: CData, when: int) -> None:
-        """Notes a completion."""
+        """Notes that an item of work has completed."""
         client, tsg = self._by_tsg[raw]
         self._done.append((client, tsg, work.number, when))
 
     # Time
 
     def advance(self, now: int) -> None:
-        """Lets everything up to `now` happen."""
+        """Processes all that happens up to `now`."""
         self._reach(now)
         self._finish(now)
         super().advance(now)
 
     def _reach(self, now: int) -> int:
-        """Brings the virtual GPU to that time, which is returned."""
+        """Brings the virtual GPU to that time, or as far as it may go, and returns the time reached."""
         if not lib.gpurt_vgpu_catch_up(self.vgpu, now, MAX_WORKS_AT_ONCE):
             lib.gpurt_vgpu_stand_still(self.vgpu, now)
         return now
 
     @property
     def more(self) -> bool:
-        """Also memory of work that was dropped, and is not free yet."""
+        """Whether more is left to do; also frees memory of dropped work."""
         return bool(self._dropped) or super().more
 
     def go_on(self) -> None:
-        """Frees some of that memory."""
+        """Does more, and frees some memory of dropped work."""
         super().go_on()
         for _ in range(MAX_WORKS_AT_ONCE if self._dropped else 0):
             if not self._dropped[-1]:
@@ -192,11 +192,11 @@ class VirtualGpu(Gpu):
             self._dropped[-1].popitem()
 
     def times(self) -> tuple[int, int]:
-        """When something will happen by itself, and when somebody must be told: work completes, or an update ends.
+        """When something will happen by itself, and when work completes or an update ends, which clients are told.
 
-        The end of a slice or of a context switch concerns nobody outside.
+        No client is told of the end of a slice or of a context switch.
         """
-        if self._done:  # as time passed for another partition
+        if self._done:  # work that completed while time passed for another partition
             return 0, 0
         at = lib.gpurt_vgpu_next(self.vgpu)
         silent = at == FOREVER or at in (self.vgpu.slice_end, self.vgpu.ready_at)
@@ -205,7 +205,7 @@ class VirtualGpu(Gpu):
         return min(at, end, due), end if silent else min(at, end)
 
     def settle(self) -> None:
-        """Reports completed work, decides and answers."""
+        """Reports completed work, takes decisions and answers calls."""
         while True:
             self._tell_done()
             super().settle()
@@ -213,7 +213,7 @@ class VirtualGpu(Gpu):
                 break
 
     def _tell_done(self) -> None:
-        """One at a time: an answer may have a client go, whose own completions are told first."""
+        """Reports completions one at a time: an answer may drop a client, and completions of it come first."""
         while self._done:
             self._completed(*self._done.popleft())
 
@@ -260,7 +260,7 @@ class VirtualGpu(Gpu):
         self._count(client, lib.gpurt_tsg_opened, lambda _result: opened(number))
 
     def _count(self, client: GpuClient, tell: Callable[[CData, CData, int], None], done: Callable[[int], None]) -> None:
-        """The scheduler learns of a TSG that was opened or closed."""
+        """Tells the scheduler of a TSG that was opened or closed."""
 
         def decide(now: int) -> int:
             tell(self.sched, client.core, now)
@@ -276,7 +276,7 @@ class VirtualGpu(Gpu):
         return found
 
     def close_tsg(self, client: GpuClient, number: int, done: Callable[[int], None]) -> None:
-        """Closes a TSG; the last one takes an open segment along.  Raises Refusal ENOENT."""
+        """Closes a TSG; with the last TSG an open segment ends.  Raises Refusal ENOENT."""
         self.tsg(client, number)
         self._drop(client, number, self.clock())
         if client.own.idle:
@@ -299,9 +299,9 @@ class VirtualGpu(Gpu):
         del self._by_tsg[tsg.raw]
 
     def shape_tsg(self, client: GpuClient, number: int, slice_: int, level: int, real_time: bool) -> None:
-        """Gives a TSG a slice (ns; 0: that of the GPU) and an interleave level.
+        """Gives a TSG a slice (ns; 0: the GPU's slice) and an interleave level.
 
-        ``real_time``: the caller may have what takes GPU time from others.  Raises Refusal ENOENT or EPERM.
+        ``real_time``: the caller may make settings that take GPU time from others.  Raises Refusal ENOENT or EPERM.
         """
         tsg = self.tsg(client, number)
         if not real_time and (level > lib.GPURT_INTERLEAVE_LOW or slice_ > self.vgpu.slice):
@@ -310,7 +310,7 @@ class VirtualGpu(Gpu):
         self.settle()
 
     def submit(self, client: GpuClient, made: CData) -> int:
-        """Queues the work of a struct gpurt_submit; its number.  Raises Refusal EINVAL, ENOENT or ENOBUFS."""
+        """Queues a struct gpurt_submit's work, and returns its number.  Raises Refusal EINVAL, ENOENT or ENOBUFS."""
         number = int(made.tsg)
         tsg = self.tsg(client, number)
         demand = ffi.new("struct gpurt_vgpu_demand *")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Requests of the user-space host that are answered later.
 
-A request may be answered for two reasons: the awaited event has happened, or its time is over.  Each of the two lists
-drops requests that the other has answered, so that waiting requests bound the memory.
+A request may be answered for two reasons: the awaited event has happened, or its time is over.  There is a list for
+each reason.  Each list drops requests that the other list has answered, so memory is bounded by waiting requests.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from gpurt._gpurt import lib
 
 FOREVER, AT = lib.GPURT_FOREVER, lib.GPURT_TIMEOUT_AT
-#: Below that many requests it is not worth while to look for those that were answered.
+#: Lists with fewer requests are not searched for answered requests.
 MIN_REQUESTS_SEARCHED = 16
-#: Requests that are answered before others have their turn, if there are more whose time is over.
+#: How many requests whose time is over are answered before other clients have their turn.
 MAX_ANSWERS_AT_ONCE = 16
 
-#: Answers a request: its result, and the time at which what it waited for happened.
+#: Answers a request: its result, and the time of the awaited event.
 Answer = Callable[[int, int], None]
 
 
 def no_answer(_result: int, _when: int) -> None:
-    """The request has been answered."""
+    """Replaces the answer of a request that has been answered."""
 
 
 @dataclass(eq=False)
@@ -38,63 +38,63 @@ class Waiter:
     answered: bool = False
 
     def finish(self, result: int, when: int = 0) -> None:
-        """Answers it, unless that has been done."""
+        """Answers the request, unless it has been answered."""
         if not self.answered:
-            answer = self.answer  # which refers to this, by way of its call
+            answer = self.answer  # the answer refers to this waiter, by way of its call
             self.forget()
             answer(result, when)
 
     def forget(self) -> None:
-        """It needs no answer any more."""
+        """Drops the answer."""
         self.answer, self.answered = no_answer, True
 
 
 class Waiters:
-    """Requests that wait for the same thing, in the order in which they came."""
+    """Requests that wait for the same event, in the order in which they came."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without requests."""
         self._all: list[Waiter] = []
         self._full = MIN_REQUESTS_SEARCHED
 
     def __len__(self) -> int:
-        """How many there are, some of which may have been answered."""
+        """How many requests there are; some of them may have been answered."""
         return len(self._all)
 
     def add(self, waiter: Waiter) -> None:
-        """One more.  The cost is constant on average."""
+        """Adds a request.  The cost is constant on average."""
         if len(self._all) >= self._full:
             self._all = [one for one in self._all if not one.answered]
             self._full = max(MIN_REQUESTS_SEARCHED, 2 * len(self._all))
         self._all.append(waiter)
 
     def take(self) -> list[Waiter]:
-        """Forgets all, for their caller to answer them."""
+        """Removes and returns all requests; the caller answers them."""
         taken, self._all = self._all, []
         return taken
 
     def finish(self, result: int, when: int = 0) -> None:
-        """Answers and forgets all."""
+        """Answers and removes all requests."""
         for waiter in self.take():
             waiter.finish(result, when)
 
 
 class Answers:
-    """Requests whose wait is over.  A turn of the loop answers only so many that are not urgent."""
+    """Requests whose wait is over.  A turn of the loop answers only a few of them that are not urgent."""
 
     MOST = 8
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without requests."""
         self._left = self.MOST
         self._later: deque[tuple[Waiter, int, int]] = deque()
 
     def __len__(self) -> int:
-        """How many are still to be answered."""
+        """How many requests are still to be answered."""
         return len(self._later)
 
     def finish(self, waiters: Waiters, urgent: bool, result: int, when: int = 0) -> None:
-        """The wait of those is over, with that result: answers them now, or in other turns."""
+        """The wait of these requests is over, with that result: answers them now, or in other turns."""
         taken = waiters.take()
         at_once = len(taken) if urgent else min(self._left, len(taken))
         self._left -= 0 if urgent else at_once
@@ -103,7 +103,7 @@ class Answers:
             one.finish(result, when)
 
     def turn(self) -> None:
-        """Answers some that were left by turns before."""
+        """Answers some requests that previous turns have left."""
         self._left = self.MOST
         while self._later and self._left:
             self._left -= 1
@@ -115,22 +115,22 @@ class Deadlines:
     """Requests that are answered with ETIMEDOUT at a given time; times in ns."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without requests."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._order = itertools.count()
         self._full = MIN_REQUESTS_SEARCHED
 
     def __len__(self) -> int:
-        """How many there are, some of which may have been answered."""
+        """How many requests there are; some of them may have been answered."""
         return len(self._heap)
 
     def limit(self, timeout: int, now: int, waiter: Waiter) -> None:
-        """The request waits for that long at most: as the timeout of GPURT_IOC_WAIT, ns."""
+        """Limits the request's wait as the timeout of GPURT_IOC_WAIT does, ns."""
         if not waiter.answered and timeout != FOREVER:
             self.add(timeout - AT if timeout & AT else now + timeout, waiter)
 
     def add(self, when: int, waiter: Waiter) -> None:
-        """The request's time is over at `when`."""
+        """Has the request answered at `when`, unless it has been answered before."""
         if len(self._heap) >= self._full:
             self._heap = [one for one in self._heap if not one[2].answered]
             heapq.heapify(self._heap)
@@ -138,13 +138,13 @@ class Deadlines:
         heapq.heappush(self._heap, (when, next(self._order), waiter))
 
     def next(self) -> int:
-        """When the time of a request is over that still waits; FOREVER: never."""
+        """The earliest end of a waiting request's time; FOREVER: there is none."""
         while self._heap and self._heap[0][2].answered:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else int(FOREVER)
 
     def expire(self, now: int) -> None:
-        """Answers requests whose time is over, at most MAX_ANSWERS_AT_ONCE: others may have more urgent ones."""
+        """Answers requests whose time is over, at most MAX_ANSWERS_AT_ONCE: other clients may be more urgent."""
         for _ in range(MAX_ANSWERS_AT_ONCE):
             if self.next() > now:
                 break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""GPUs that are divided: virtual GPUs that are partitions of one, and slow each other down (`gpurt emulate`)."""
+"""Divided GPUs: virtual GPUs that are partitions of one GPU, and slow each other down (`gpurt emulate`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Whole:
-    """A divided GPU; its partitions are VirtualGpus that were created with it."""
+    """A divided GPU; its partitions are the VirtualGpus that were created with it."""
 
     def __init__(self, number: int, cross: int) -> None:
         """``cross``: the slow-down of memory-intensive work while another partition executes such work, thousandths."""
@@ -26,9 +26,9 @@ class Whole:
         lib.gpurt_whole_init(self.raw, cross)
 
 
-#: Share of the file's alpha that an update takes, percent: the host's own time and raising a thread are in alpha, too.
+#: The share of the file's alpha that an update takes, percent: alpha also has the host's time and raising a thread.
 SHARE_PERCENT_OF_GPU = 80
-#: The least alpha, ns: the rest of a smaller one is less time than hosts need on ordinary machines.
+#: The least alpha, ns: the rest of a smaller alpha is less than hosts need on ordinary machines.
 LEAST_NS = 250_000
 
 
@@ -36,7 +36,7 @@ LEAST_NS = 250_000
 class Layout:
     """The virtual GPUs of a host: how each behaves, its policy, and which of them are partitions of one GPU.
 
-    ``parts``: so many in turn are the partitions of a GPU; 0: each is a GPU of its own.
+    ``parts``: this many successive virtual GPUs are the partitions of a GPU; 0: each is a GPU of its own.
     """
 
     shapes: tuple[Shape, ...]
@@ -45,7 +45,7 @@ class Layout:
     cross: int = lib.GPURT_FACTOR_ONE
 
     def wholes(self) -> list[Whole | None]:
-        """The GPU that each is a partition of."""
+        """For each virtual GPU, the GPU that it is a partition of."""
         if not self.parts:
             return [None] * len(self.shapes)
         made = [Whole(number, self.cross) for number in range(-(-len(self.shapes) // self.parts))]
@@ -53,13 +53,13 @@ class Layout:
 
 
 def alike(shape: Shape, policy: int, count: int, units: tuple[int, ...] = (), cross: int = 1000) -> Layout:
-    """``count`` virtual GPUs of one kind; with ``units``, each len(units) of them are partitions of one GPU."""
+    """``count`` virtual GPUs of one kind; with ``units``, each len(units) of them are the partitions of a GPU."""
     shapes = tuple(replace(shape, units=units[index % len(units)]) if units else shape for index in range(count))
     return Layout(shapes, (policy,) * count, len(units), cross)
 
 
 def of_taskset(taskset: Taskset, policy: int) -> Layout:
-    """The virtual GPUs that a taskset's tasks use, in the order of its partitions.  What updates take leaves some time.
+    """The virtual GPUs of a taskset's tasks, in the order of its partitions.  Updates take less than its alpha.
 
     ``policy``: for partitions that state no policy.  Raises UsageError for too many partitions, or a factor too large.
     """

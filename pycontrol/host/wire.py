@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The user-space host's side of the wire: strict reading of what clients send, and writing of answers.
+"""The user-space host's side of the wire: reads strictly what clients send, and writes answers.
 
-Nothing here believes a length.  Every refusal carries an error number and, for netlink, a text that names
-the attribute.
+The code trusts no length.  Every refusal carries an error number and, for netlink, a text that names the attribute.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ATTRIBUTE = struct.Struct("=HH")
 NUMERIC = {"u32": struct.Struct("=I"), "u64": struct.Struct("=Q")}
 #: Flags in an attribute's type (linux/netlink.h).
 NLA_F_NESTED, NLA_F_NET_BYTEORDER = 1 << 15, 1 << 14
-#: Flag of an NLMSG_ERROR with attributes, and the attribute that is its text (linux/netlink.h).
+#: The flag of an NLMSG_ERROR with attributes, and the attribute that is its text (linux/netlink.h).
 NLM_F_ACK_TLVS, NLMSGERR_ATTR_MSG = 0x200, 1
 NLM_F_MULTI = 2
 
@@ -44,20 +43,20 @@ NAMES = {number: name for name, number in NUMBERS.items() if name in TYPES}
 
 
 class Refusal(Exception):
-    """A request that is not carried out: error number, and a text for people."""
+    """A request that is not carried out: an error number, and a text for people."""
 
     def __init__(self, error: int, text: str) -> None:
-        """Keeps both."""
+        """Keeps the error number and the text."""
         super().__init__(error, text)
         self.error = error
         self.text = text
 
 
 class Malformed(Refusal):
-    """A packet that is not a request at all; it is counted."""
+    """A packet that is no request at all; the host counts it."""
 
     def __init__(self, text: str, error: int = errno.EINVAL) -> None:
-        """A malformed packet is EINVAL unless it is too long (E2BIG)."""
+        """Keeps the text; the error is EINVAL unless the packet is too long (E2BIG)."""
         super().__init__(error, text)
 
 
@@ -75,12 +74,12 @@ class Head:
 
 
 def structure(call: CData, kind: str, payload: bytes) -> CData:
-    """The structure of C type `kind` of a call (struct gpurt_call *) in a packet; a copy, owned by the caller.
+    """The structure of C type `kind` of a call (struct gpurt_call *) from a packet: a copy that the caller owns.
 
-    The rules are "Structures that grow" of uapi/gpurt.h.
+    The rules are "Structures that grow" in uapi/gpurt.h.
 
     Raises:
-        Malformed: its size differs from the size that it states, or it has content unknown to this host.
+        Malformed: the size differs from the size that it states, or the content is unknown to this host.
     """
     if len(payload) < 4:
         raise Malformed("no structure")
@@ -108,7 +107,7 @@ def read_request(payload: bytes) -> tuple[Head, Command, dict[str, int | str]]:
     """Reads one netlink request.
 
     Raises:
-        Refusal: it is not one, or has attributes that are missing, unknown, twice there or of wrong size.
+        Refusal: it is no request, or has attributes that are missing, unknown, repeated or of wrong size.
     """
     if len(payload) < HEADER.size + GENERIC.size:
         raise Malformed("the message is shorter than its headers")
@@ -129,12 +128,12 @@ def read_request(payload: bytes) -> tuple[Head, Command, dict[str, int | str]]:
 
 
 def _names(mask: int) -> set[str]:
-    """The attributes in a set of core/attributes.h, which has a bit for each."""
+    """The names of a set of attributes in core/attributes.h, which has a bit for each attribute."""
     return {name for number, name in NAMES.items() if mask >> number & 1}
 
 
 def header(payload: bytes) -> Head:
-    """Checks a netlink header and keeps what the answer needs."""
+    """Checks a netlink header and keeps the fields that the answer needs."""
     length, kind, flags, sequence, port = HEADER.unpack_from(payload)
     if length != len(payload):
         raise Malformed(f"the message says {length} bytes and has {len(payload)}")
@@ -144,7 +143,7 @@ def header(payload: bytes) -> Head:
 
 
 def head_of(payload: bytes) -> Head:
-    """Header of a request that may be malformed, to answer it all the same."""
+    """The header of a request that may be malformed, so that it can be answered."""
     if len(payload) < HEADER.size:
         return Head()
     _, kind, _, sequence, port = HEADER.unpack_from(payload)
@@ -152,7 +151,7 @@ def head_of(payload: bytes) -> Head:
 
 
 def attributes(data: bytes, allowed: set[str]) -> Iterator[tuple[str, int | str]]:
-    """Reads attributes strictly; see request()."""
+    """Reads attributes strictly; see read_request()."""
     seen: set[str] = set()
     while data:
         if len(data) < ATTRIBUTE.size:
@@ -175,7 +174,7 @@ def attributes(data: bytes, allowed: set[str]) -> Iterator[tuple[str, int | str]
 
 
 def value(name: str, data: bytes) -> int | str:
-    """One attribute's payload."""
+    """The value of one attribute."""
     form = NUMERIC.get(TYPES[name])
     if form:
         if len(data) != form.size:
@@ -215,14 +214,14 @@ def message(command: Command, content: Iterable[tuple[str, Value]], head: Head) 
 
 
 def finish_answer(head: Head) -> bytes:
-    """The packet that ends the answer to a request which succeeded."""
+    """The packet that ends the answer to a successful request."""
     if head.dump:
         return packet(NLMSG_DONE, NLM_F_MULTI, head, struct.pack("=i", 0))
     return refuse(head, 0, "")
 
 
 def refuse(head: Head, error: int, text: str) -> bytes:
-    """An NLMSG_ERROR: acknowledgement if `error` is 0, else a refusal with extack text."""
+    """An NLMSG_ERROR: an acknowledgement if `error` is 0, else a refusal with extack text."""
     body = struct.pack("=i", -error) + HEADER.pack(HEADER.size, head.kind, 0, head.sequence, head.port)
     flags = NLM_F_CAPPED
     if text:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sets priorities on a host, its groups, and slices and levels on a Tegra, of processes: all of them, or none."""
+"""Sets processes' priorities and groups on a host, and their slices and levels on a Tegra: all of them, or none."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ def apply_settings(
 ) -> None:  # fmt: skip
     """Has processes join groups and sets their priorities, both by pid; then makes the settings on the node.
 
-    ``clients``: all of the host's, in their present state.  ``node``: needed if there are settings; its owner has
-    opened it, so it exists.
+    ``clients``: all clients of the host, in their present state.  ``node``: the opened node, needed for settings.
 
-    Raises RefusedError if something is refused.  Everything is as it was before, or the text says what is not.
-    Processes stay in groups that they have joined.
+    Raises RefusedError if something is refused.  Then all but the groups is as it was before, or the text says what is
+    not: processes stay in groups that they have joined.
     """
     changed: list[ClientInfo] = []
     joined: list[int] = []
     with _restored(control, changed, joined):
-        for pid, group in groups.items():  # first: from then on a member's priority is its group's
+        for pid, group in groups.items():  # first: a member's priority is its group's from then on
             control.set_group(pid, group)
             joined.append(pid)
         for pid, priority in priorities.items():
@@ -46,12 +45,12 @@ def _restored(control: Control, changed: Sequence[ClientInfo], joined: Sequence[
         yield
     except BaseException as error:
         lost = set()
-        # first of those who joined, because theirs is the group's, and may be put back by another member's
+        # first the processes that joined: their priority is the group's, which another member's former one may restore
         for one in sorted(changed, key=lambda one: one.pid not in joined):
             try:
                 control.set_priority(one.pid, one.set_priority, one.gpu)
             except RefusedError:
-                if procs.stat(one.pid):  # else it has ended, and has no priority any more
+                if procs.stat(one.pid):  # a process that has ended has no priority any more
                     lost.add(one.pid)
         kept = [f"the priority of process {min(lost)}"] if lost else []
         if joined:

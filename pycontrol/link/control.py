@@ -23,17 +23,17 @@ from pycontrol.machine import drivers, procs
 _Known = TypeVar("_Known", bound=Words)
 _Record = TypeVar("_Record")
 
-#: The pid that a host reports if an event concerns no single process.
+#: The pid that a host reports if an event is about no single process.
 NO_PID = 0
-#: The trouble with a host without a GPU, and the remedy; the module has none unless a parameter asks for one.
+#: What a user should do about a host without a GPU.  The module has a GPU only if a parameter asks for one.
 HOST_WITHOUT_GPU = "the host has no GPU; load gpurt-vgpu.ko, or gpurt.ko with agent_gpus=1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuStatus:
-    """One GPU.  kmod/uapi/gpurt.h says of each field what it is: GPURT_STATUS_ATTRIBUTES.  Times in ns.
+    """One GPU.  GPURT_STATUS_ATTRIBUTES in kmod/uapi/gpurt.h states the meaning of each field.  Times in ns.
 
-    What a host may have no value of has a default; JSON documents have null for it.
+    A field has a default if a host may have no value of it; JSON documents have null then.
     """
 
     gpu: int
@@ -88,8 +88,8 @@ class GpuStatus:
 class ClientInfo:
     """One client of one GPU, as GpuStatus; ``set_priority`` is None if the control plane has set no priority.
 
-    ``pid`` is 0, and ``comm`` and ``group`` are empty, if this process may not know whose client it is.
-    ``on_overrun``: what happens when its budget is used up.
+    ``pid`` is 0, and ``comm`` and ``group`` are empty, if this process may not know the client's
+    process.  ``on_overrun``: what happens when the client's budget is used up.
     """
 
     gpu: int
@@ -123,7 +123,7 @@ class ClientInfo:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long something took, or waited, each time; ns."""
+    """How long an action or a wait took each time, ns."""
 
     gpu: int
     count: int
@@ -138,7 +138,7 @@ class Durations:
         return self.total // self.count if self.count else 0
 
     def percentile(self, share: float) -> int:
-        """A time that this share of them did not exceed, ns: the upper edge of a histogram bucket."""
+        """The time that this share of the durations did not exceed, ns: the upper edge of a histogram bucket."""
         wanted = share * self.count
         seen = 0
         for bucket, count in enumerate(self.buckets):
@@ -148,7 +148,7 @@ class Durations:
         return self.maximum
 
     def octaves(self) -> dict[int, int]:
-        """How many took up to each power of two, ns, and more than half of it."""
+        """The number of durations by power of two: up to that many ns, and more than half as many."""
         found: dict[int, int] = {}
         for bucket, count in enumerate(self.buckets):
             if count:
@@ -165,13 +165,13 @@ class UpdateLatency(Durations):
 
 
 def update_times(latency: Iterable[UpdateLatency]) -> tuple[int, int]:
-    """How many runlist updates were timed, and the longest, ns."""
+    """The number of runlist updates that were timed, and the longest time, ns."""
     timed = [one for one in latency if one.cause is not Cause.RAISE]
     return sum(one.count for one in timed), max((one.maximum for one in timed), default=0)
 
 
 def raised(latency: Iterable[UpdateLatency], policies: Collection[str | None] = (Policy.BOOSTED.word,)) -> int:
-    """The longest that a host took to raise or lower a thread after a decision, ns; 0: these policies raise none."""
+    """The longest time from a decision until the host raised or lowered a thread, ns; 0: these policies raise none."""
     if Policy.BOOSTED.word not in policies:
         return 0
     return max((one.maximum for one in latency if one.cause is Cause.RAISE), default=0)
@@ -179,10 +179,10 @@ def raised(latency: Iterable[UpdateLatency], policies: Collection[str | None] = 
 
 @dataclass(frozen=True, slots=True)
 class BusStatus(Durations):
-    """The bus of one GPU, and how long clients waited until they got it.
+    """The bus of one GPU, and how long clients waited for it.
 
-    ``client`` is None while no client has it; ``held_ns``: for how long that client has had it.  ``pid`` is 0 and
-    ``comm`` empty if this process may not know whose client it is.
+    ``client`` is the client that has the bus, or None; ``held_ns``: for how long it has had the bus.  ``pid`` is 0 and
+    ``comm`` empty if this process may not know the client's process.
     """
 
     waiters: int
@@ -195,12 +195,12 @@ class BusStatus(Durations):
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event; ``pid`` is 0 if it concerns no single process, or one that this process may not know.
+    """One event; ``pid`` is 0 if it is about no single process, or about a process that this one may not know.
 
-    ``task``, ``job``, ``cpu_ns``: what its program says of a job; ``task`` is empty if this process may not know it.
-    ``group``: as of ClientInfo.
-    ``lost``: how many events this reader missed (LOST), or of how many marks of its client before nobody was told.
-    ``detail``: of STUCK, what this process found out when the event came.  ``user``: whose the group is, by number.
+    ``task``, ``job``, ``cpu_ns``: what a program says of its job; ``task`` is empty if this process may not know it.
+    ``group``: as in ClientInfo.
+    ``lost``: how many events this reader missed (LOST), or how many earlier marks of the client no reader was told.
+    ``detail``: for STUCK, what this process found out when the event came.  ``user``: the number of the group's user.
     """
 
     kind: EventKind
@@ -223,10 +223,10 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class RuleInfo:
-    """A rule of the administrator's: it exempts processes, or else it bars them from being raised.
+    """A rule of the administrator: it exempts processes, or it bars them from being raised.
 
-    One of ``pid``, ``comm`` and ``cgroup`` is not None: it names the processes.  The name is 0 or empty if this process
-    may not know whose they are.  ``since_ns``: when the rule was made, CLOCK_MONOTONIC.
+    One of ``pid``, ``comm`` and ``cgroup`` names the processes; the others are None.  It is 0 or empty if this process
+    may not know the name.  ``since_ns``: when the rule was made, CLOCK_MONOTONIC.
     """
 
     exempt: bool
@@ -241,7 +241,7 @@ class Control:
 
     def __init__(self, link: Link, device: str) -> None:
         self._link = link
-        self._processes: dict[int, tuple[int, str]] = {}  # of clients in events without pid and comm
+        self._processes: dict[int, tuple[int, str]] = {}  # of clients, for events without pid and comm
         self._users: dict[int, str] = {}  # of clients in groups
         self.device = device
 
@@ -256,14 +256,14 @@ class Control:
         self._link.close()
 
     def status(self) -> list[GpuStatus]:
-        """Every GPU of the host; there may be none."""
+        """Every GPU of the host; the list may be empty."""
         return [_read(GpuStatus, message) for message in self._link.request(Command.GET_STATUS, {})]
 
     def gpus(self) -> list[GpuStatus]:
         """Every GPU of the host, at least one.
 
         Raises:
-            DeviceError: the host has none.
+            DeviceError: the host has no GPU.
         """
         found = self.status()
         if not found:
@@ -298,7 +298,7 @@ class Control:
         """Changes the policy of one GPU, or of all, and returns the host's remark about it; empty if there is none.
 
         Raises:
-            RefusedError: not permitted, or the host does not support it.
+            RefusedError: the caller may not, or the host does not support the policy.
             UsageError: no policy has that name.
         """
         if isinstance(policy, str):
@@ -322,12 +322,12 @@ class Control:
         overrun: Overrun = Overrun.REPORT,
         gpu: int | None = None,
     ) -> None:
-        """Limits how long the clients of a process (and those it made) or of a cgroup own the GPU in each period, ns.
+        """Limits how long a process and its descendants, or a cgroup, own the GPU in each period; times in ns.
 
         ``of`` is a pid, or a cgroup's path; a ``budget_ns`` of 0 means no limit.
 
         Raises:
-            RefusedError: not permitted, no such process, or more than the period.
+            RefusedError: the caller may not, there is no such process, or the budget exceeds the period.
         """
         named: dict[str, Value] = {"PID": of} if isinstance(of, int) else {"CGROUP": of}
         budget = {"BUDGET_NS": budget_ns, "PERIOD_NS": period_ns, "OVERRUN": int(overrun)}
@@ -336,10 +336,10 @@ class Control:
     def set_exempt(
         self, exempt: bool, *, pid: int | None = None, comm: str | None = None, cgroup: str | None = None
     ) -> None:
-        """Exempts a process, all processes of a name, or all of a cgroup: they stay on every runlist.  False undoes it.
+        """Exempts a process, all processes of a name, or a cgroup: they stay on every runlist.  False undoes it.
 
         Raises:
-            RefusedError: not permitted, or not exactly one of the three is named.
+            RefusedError: the caller may not, or not exactly one of the three is given.
         """
         self._link.request(Command.SET_EXEMPT, {"EXEMPT": int(exempt), **_process(pid, comm, cgroup)})
 
@@ -349,41 +349,41 @@ class Control:
         """Bars a process, all processes of a name, or all of a cgroup from being raised.  False undoes it.
 
         Raises:
-            RefusedError: not permitted, or not exactly one of the three is named.
+            RefusedError: the caller may not, or not exactly one of the three is given.
         """
         self._link.request(Command.SET_BARRED, {"BARRED": int(barred), **_process(pid, comm, cgroup)})
 
     def set_group(self, pid: int, group: str) -> None:
-        """Makes a process a member of a group of its user, also in the middle of a segment.
+        """Makes a process a member of a group of its user, even in the middle of a segment.
 
         Raises:
-            RefusedError: not permitted, no such client, or it cannot join.
+            RefusedError: the caller may not, there is no such client, or it cannot join.
         """
         self._link.request(Command.SET_GROUP, {"PID": pid, "GROUP": group})
 
     def rules(self) -> list[RuleInfo]:
-        """The rules of `set_exempt` and `set_barred` that are in force, in the order in which they were made."""
+        """The rules in force of `set_exempt` and `set_barred`, in the order in which they were made."""
         return [_rule(message) for message in self._link.request(Command.GET_RULES, {})]
 
     def events(self, timeout: float | None = None) -> Iterator[EventRecord]:
-        """Subscribes at once; yields events, and stops after `timeout` seconds without one."""
+        """Subscribes at once; yields events, and stops after `timeout` seconds without an event."""
         return map(self._named, self._link.events(timeout))
 
     def more(self, timeout: float | None = None) -> Iterator[EventRecord]:
-        """Yields the events after those that `events` yielded, and stops likewise."""
+        """Yields the events after those of `events`; stops after `timeout` seconds without an event."""
         return map(self._named, self._link.more(timeout))
 
     def _named(self, message: Message) -> EventRecord:
-        """The event, with what is looked up of it."""
+        """The event, with the process, the group's user and the details that this process looks up."""
         record = self._of_user(self._of_process(_event(message)))
         if record.kind is not EventKind.STUCK:
             return record
-        clients = self.clients(None if record.group else record.gpu)  # members are on any GPU
+        clients = self.clients(None if record.group else record.gpu)  # a group's members may be on any GPU
         owner = stuck.stuck_owner(clients, record.client, record.pid, record.comm, record.group)
         return replace(record, detail=stuck.stuck_text(record.gpu, owner, record.latency_ns, clients))
 
     def _of_user(self, record: EventRecord) -> EventRecord:
-        """The event with the user whose group it is: a name is one group for each.  Looked up once for each client."""
+        """The event with its group's user, since users may have groups of one name.  Looked up once for each client."""
         if not record.group:
             return record
         if record.client not in self._users:
@@ -394,7 +394,7 @@ class Control:
         return replace(record, user=user)
 
     def _of_process(self, record: EventRecord) -> EventRecord:
-        """The event with its client's process: a process that no event says is looked up, once for each client."""
+        """The event with its client's process, which is looked up once for each client if no event names it."""
         if not record.client or record.pid != NO_PID:
             return record
         if record.client not in self._processes:
@@ -403,17 +403,17 @@ class Control:
         return replace(record, pid=pid, comm=comm)
 
     def fileno(self) -> int:
-        """Readable when an event has arrived."""
+        """A descriptor that is readable when an event has arrived."""
         return self._link.fileno()
 
 
 def connect(device: str | None = None, patience: float = HOST_PATIENCE_S) -> Control:
     """Connects to a host: `device`, else GPURT_DEVICE, else /dev/gpurt, else the usual sockets.
 
-    ``patience``: how long it may take for an answer before it counts as hung, seconds.
+    ``patience``: after how many seconds without an answer the host counts as hung.
 
     Raises:
-        DeviceError: there is no host, or it does not answer.
+        DeviceError: there is no host, or the host does not answer.
     """
     for place in places(device):
         try:
@@ -432,7 +432,7 @@ def connect(device: str | None = None, patience: float = HOST_PATIENCE_S) -> Con
 
 
 def places(device: str | None = None) -> list[Path]:
-    """Where a host may be: at ``device``, else at what GPURT_DEVICE names, else at the usual places."""
+    """Where a host may be: at ``device``, else where GPURT_DEVICE says, else at the usual places."""
     named = device or os.environ.get("GPURT_DEVICE")
     if named:
         return [Path(named)]
@@ -451,7 +451,7 @@ def _gpu(gpu: int | None) -> dict[str, Value]:
 
 
 def _process(pid: int | None, comm: str | None, cgroup: str | None) -> dict[str, Value]:
-    """The attributes that name the processes of a rule."""
+    """The attribute that names a rule's processes."""
     named: dict[str, Value | None] = {"PID": pid, "COMM": comm, "CGROUP": cgroup}
     return {key: value for key, value in named.items() if value is not None}
 
@@ -463,7 +463,7 @@ def _number(message: Message, name: str, default: int = 0) -> int:
 
 
 def _known(message: Message, name: str, members: type[_Known]) -> _Known:
-    """The member of an attribute's number.  Raises DeviceError for one of a later release."""
+    """The enumeration's member for an attribute's number.  Raises DeviceError for a number of a later release."""
     number = _number(message, name)
     try:
         return members(number)
@@ -472,11 +472,11 @@ def _known(message: Message, name: str, members: type[_Known]) -> _Known:
 
 
 def _field(one: Field[Any], kind: Any) -> tuple[type[Any], Any]:
-    """The type of a field's value where it has one, and the default."""
+    """The type of a field, of its value if that may be None, and the field's default."""
     return next(iter(get_args(kind)), kind), one.default
 
 
-#: The fields of the dataclasses of answers by name: each one's type, and its default.
+#: The fields of the answers' dataclasses by name: type and default of each.
 FIELDS: dict[type[Any], dict[str, tuple[type[Any], Any]]] = {
     record: {one.name: _field(one, get_type_hints(record)[one.name]) for one in fields(record)}
     for record in (GpuStatus, ClientInfo, UpdateLatency, BusStatus)
@@ -484,10 +484,10 @@ FIELDS: dict[type[Any], dict[str, tuple[type[Any], Any]]] = {
 
 
 def _read(record: type[_Record], message: Message, **given: Any) -> _Record:
-    """A dataclass of a message's attributes, which have the fields' names; one that is not there is 0 or the default.
+    """A dataclass from a message's attributes, which have the fields' names; a missing attribute is 0 or the default.
 
     Raises:
-        DeviceError: an enumeration has no such member.
+        DeviceError: an enumeration has no member of that number.
     """
     for name, (kind, default) in FIELDS[record].items():
         if name not in given:
@@ -500,7 +500,7 @@ def _read(record: type[_Record], message: Message, **given: Any) -> _Record:
 
 
 def told_fields(record: GpuStatus | ClientInfo) -> Document:
-    """The fields by name; None for what the host has no value of."""
+    """The fields by name; None for a fact that the host has no value of."""
     absent = FIELDS[type(record)]
     return {name: None if value == absent[name][1] else value for name, value in asdict(record).items()}
 

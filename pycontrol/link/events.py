@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Collects the host's events while something runs.  A thread of its own reads them, so that none is lost."""
+"""Collects the host's events while something runs.  A separate thread reads them, so that none is lost."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ KINDS = {
     EventKind.STUCK: Kind.STUCK,
     EventKind.MEMBER_DIED: Kind.MEMBER_DIED,
 }
-#: The loss of a client that tells of jobs faster than it may.
+#: What a reader is told if a client announces jobs faster than the host forwards.
 MARKS_LOST = "beginnings and ends of its jobs were not told: it tells of too many"
 #: How often the reading thread checks whether to end, seconds.
 END_CHECK_S = 0.1
-#: After the end, what the host has sent is read for at most this long, seconds.
+#: For how long after the end a reader still reads what the host has sent, seconds.
 LINGER = 3.0
 
 
 def to_events(record: EventRecord, task: str) -> Iterator[Event]:
-    """The trace events of a host's event: none if traces do not keep that kind, two of a job that begins.
+    """The trace events of a host's event: none if traces do not keep that kind, two if a job begins.
 
-    Those of a job, and of a client that is gone, have the process as their detail, if it is known.
+    Events of a job, and of a client that is gone, have the process as their detail, if it is known.
     """
     time, spent = record.time_ns, record.latency_ns
     if record.lost and record.kind is not EventKind.LOST and task:
@@ -66,8 +66,8 @@ def to_events(record: EventRecord, task: str) -> Iterator[Event]:
 class Names:
     """The names that traces give the processes of events, from the events so far.
 
-    A name is the task that ``known`` has for the process, or the task of the jobs that its client told of, or COMM-PID.
-    An event about a job is named by the task that the process says.  The name is empty if no single process is meant.
+    A process's name is its task in ``known``, else the task of the jobs that its client announced, else COMM-PID.  An
+    event about a job has the task that the process states.  The name is empty if the event is about no single process.
     """
 
     def __init__(self, known: Mapping[int, str]) -> None:
@@ -75,7 +75,7 @@ class Names:
         self._said: dict[int, str] = {}
 
     def of(self, record: EventRecord) -> str:
-        """The name; to be called in the order of the events."""
+        """The name of an event's process.  Call this in the order of the events."""
         if record.task:
             self._said[record.client] = record.task
             return record.task
@@ -90,7 +90,7 @@ class Names:
 
 
 def streamed(partial: Partial, known: Mapping[int, str]) -> Callable[[EventRecord], None]:
-    """A function that writes each event to a file as it comes; ``known``: see `Names`, may grow."""
+    """A function that writes each event to a file as it comes; ``known``: see `Names`; it may grow."""
     names = Names(known)
     return lambda record: partial.add(to_events(record, names.of(record)))
 
@@ -98,8 +98,8 @@ def streamed(partial: Partial, known: Mapping[int, str]) -> Callable[[EventRecor
 def rest(control: Control) -> Iterator[EventRecord]:
     """The events that the host sent before this call and that are still unread on this connection.
 
-    The host answers a request after them, on the same socket, so they have arrived once the answer has.  Later events
-    are read too, for at most LINGER seconds: a busy host would otherwise keep its reader for ever.
+    The host answers a request on the same socket after these events, so they have arrived with the answer.  Later
+    events are read too, for at most LINGER seconds: a busy host would otherwise keep its reader for ever.
     """
     control.status()
     end = time.monotonic() + LINGER
@@ -112,10 +112,10 @@ def rest(control: Control) -> Iterator[EventRecord]:
 class Listener:
     """Collects events while the context is entered.  ``control`` is a second connection, for commands meanwhile.
 
-    ``look`` is called with each event as it arrives, in another thread; with the last ones in the thread that ends it.
+    ``look`` is called with each event: in another thread as it arrives, with the last events in the ending thread.
 
     Raises:
-        DeviceError: on creation, if there is no host.
+        DeviceError: on creation, there is no host.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Listener:
         self._look(record)
 
     def _finish(self) -> None:
-        """Reads the events that were sent until now, however late they arrive; does nothing if it was called before."""
+        """Reads the events that were sent until now, however late they arrive.  A second call does nothing."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -190,7 +190,7 @@ def comm_and_pid(record: EventRecord) -> str:
 
 
 def event_priorities(records: Iterable[EventRecord], names: Mapping[int, str]) -> dict[str, int]:
-    """The highest GPU priority of an event's client, by name; see `Names`."""
+    """By name, the highest GPU priority that a client's events state; see `Names`."""
     called, found = Names(names), dict[str, int]()
     for record in records:
         if name := called.of(record):
@@ -209,7 +209,7 @@ def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> li
 def copies(records: Iterable[tuple[EventRecord, str]]) -> Iterator[Event]:
     """How long clients had the bus, from events and the names of their processes.
 
-    A copy whose beginning or end the records lack is left out.
+    A copy is left out if the records lack its beginning or its end.
     """
     begun: dict[tuple[int, int], EventRecord] = {}
     for record, name in records:

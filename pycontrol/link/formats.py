@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """pyroute2's formats of netlink messages, without the rest of pyroute2.
 
-``import pyroute2.netlink`` imports all of pyroute2 first: its databases, sockets and asyncio.  All of pyroute2 takes
-five times as long as the formats do.  The import takes longer than all else that a host or a command imports when it
-starts.
+``import pyroute2.netlink`` imports all of pyroute2: its databases, sockets and asyncio.  That takes five times as long
+as the formats do, and longer than all other imports of a host or a command at its start.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ PACKAGE, FORMATS = "pyroute2", "pyroute2.netlink"
 
 
 def _formats() -> ModuleType:
-    """The module, imported as part of a package that is empty.
+    """The module, imported as part of an otherwise empty package.
 
-    Afterwards neither is in `sys.modules`: another importer of pyroute2 in this process gets all of it.
+    Afterwards neither is in `sys.modules`, so another importer of pyroute2 in this process gets all of it.
     """
     spec = importlib.util.find_spec(PACKAGE)
     if PACKAGE in sys.modules or not spec or not spec.submodule_search_locations:
@@ -31,7 +30,7 @@ def _formats() -> ModuleType:
     try:
         return importlib.import_module(FORMATS)
     except (ImportError, AttributeError):
-        pass  # a release whose formats need more of the package
+        pass  # in this release the formats need more of the package
     finally:
         for name in [name for name in sys.modules if name == PACKAGE or name.startswith(PACKAGE + ".")]:
             del sys.modules[name]

@@ -2,8 +2,8 @@
 """Tegra's scheduling node: time slices and interleave levels of other processes' TSGs (tier T0, hints).
 
 nvgpu lets one process at a time open the node, if the file's permissions allow it.  The node cannot take a TSG off the
-GPU; only agents can, for the TSGs of their own processes.  The structures are those of nvgpu's uapi, the same in L4T
-R32, R35 and R36.
+GPU; only agents can, for the TSGs of their own processes.  The structures are from nvgpu's uapi, and are the same in
+L4T R32, R35 and R36.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GET_TSG, PUT_TSG = 0x4004530A, 0x4004530B
 SLICE_LIMITS = (1_000, 50_000)
 #: Sizes of the bitmap in the first request and in the last, bytes.
 BITMAP, MOST_BITMAP = 64, 1 << 16
-#: Compute preemption modes of a TSG: a preemption waits for its kernels to end, or for their blocks that execute.
+#: Compute preemption modes of a TSG: a preemption waits until its kernels end, or until their executing blocks end.
 WAITS_FOR_KERNELS, WAITS_FOR_BLOCKS = 1, 2
 
 
@@ -73,20 +73,20 @@ class Hints:
     mode: int = 0
 
 
-#: A caller of ioctl(): descriptor, request, argument; as fcntl's.
+#: The type of fcntl.ioctl(): descriptor, request and argument.
 Call = Callable[[int, int, CData], CData]
 
 
 class SchedNode:
-    """The node of slices and levels, open while the context is entered.
+    """The node of slices and levels.  The context closes it.
 
     Raises:
         DeviceError: there is no such node, or another process has it open.
-        RefusedError: this process may not open it.
+        RefusedError: this process lacks permission to open it.
     """
 
     def __init__(self, call: Call = fcntl.ioctl) -> None:
-        """Opens it.  ``call``: the function that calls the driver."""
+        """Opens the node.  ``call``: the function that calls the driver."""
         self._ioctl = call
         path = next((node for node in SCHED_NODES if os.path.exists(node)), SCHED_NODES[0])
         try:
@@ -114,7 +114,7 @@ class SchedNode:
         """The process's TSGs.
 
         Raises:
-            RefusedError: the driver refuses, or the process has none.
+            RefusedError: the driver refuses, or the process has no TSGs.
         """
         found = self._listed(GET_TSGS_BY_PID, lambda size, at: _ByPid(pid, size, 0, at), f"process {pid}'s TSGs")
         if not found:
@@ -128,14 +128,14 @@ class SchedNode:
             try:
                 found.append(self.hints_of(tsg))
             except RefusedError as error:
-                if error.errno != errno.ENXIO:  # it has been closed meanwhile
+                if error.errno != errno.ENXIO:  # the TSG has been closed meanwhile
                     raise
         return found
 
     def _listed(self, code: int, request: Callable[[int, int], CData], what: str) -> list[int]:
         """The numbers in a bitmap that the driver fills; doubles the bitmap until the driver finds it large enough.
 
-        The driver also says how large it must be, but ioctl() of Python 3.14 loses what a call that fails has written.
+        The driver also states the necessary size, but ioctl() of Python 3.14 loses what a failing call has written.
         """
         size = BITMAP
         while True:
@@ -167,7 +167,7 @@ class SchedNode:
         self._call(TSG_SET_RUNLIST_INTERLEAVE, _Set(tsg, level), f"level {level.name.lower()} for TSG {tsg}")
 
     def hold(self, tsg: int) -> None:
-        """Keeps the TSG's number from being given to another one, until it is let go or the node is closed.
+        """Keeps the driver from giving the TSG's number to another TSG, until `let_go` or until the node is closed.
 
         Raises RefusedError if there is no such TSG.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which group a client is in: a name is one group for each user (kmod/uapi/gpurt.h, "Groups")."""
+"""Which group a client is in: users may have groups of one name (kmod/uapi/gpurt.h, "Groups")."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from pycontrol.machine import procs
 
-#: The name of a group, and the number of its user; "" where it may not be known.
+#: A group's name, and its user's number as text; both "" if this process may not know them.
 Home: TypeAlias = tuple[str, str]
 
 
 def group_of(name: str, pid: int) -> Home:
-    """The group in which a process is, by the group's name and user; without a name, in none."""
+    """A process's group, as the group's name and user; without a name: no group."""
     return (name, procs.user(pid)) if name else ("", "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The control plane's messages (kmod/uapi/gpurt.h, enum gpurt_attr) and the two ways they travel.
+"""The control plane's messages (kmod/uapi/gpurt.h, enum gpurt_attr) and their two transports.
 
 Generic netlink carries the messages to the kernel module, and packets on a Unix socket carry them to the user-space
 host.  Code above a transport is the same for both.  pyroute2 gives the message format, the C compiler the numbers.
@@ -39,11 +39,11 @@ NLMSG_ERROR: int = formats.NLMSG_ERROR
 Value: TypeAlias = int | str | bytes
 Attributes: TypeAlias = Mapping[str, Value]
 
-#: Prefix of attribute names in C; Python leaves it out.
+#: The prefix of attribute names in C; Python omits it.
 PREFIX = "GPURT_A_"
-#: The names that pyroute2 has for these types.
+#: pyroute2's names of these types.
 PYROUTE2 = {"u32": "uint32", "u64": "uint64", "string": "asciiz", "binary": "cdata"}
-#: Number of each attribute, by its name without the prefix.
+#: The number of each attribute, by its name without the prefix.
 NUMBERS: dict[str, int] = {
     name.removeprefix(PREFIX): number for number, name in ffi.typeof("enum gpurt_attr").elements.items()
 }
@@ -55,32 +55,32 @@ TYPES: dict[str, str] = {
 }
 #: The message type on a Unix socket.  It is fixed, because no kernel assigns family numbers there.
 SOCKET_FAMILY = formats.GENL_ID_CTRL + 1
-#: Flag of a dump's messages: what it tells of changed meanwhile (linux/netlink.h; not in pyroute2).
+#: The flag of a dump's messages if its subject changed meanwhile (linux/netlink.h; not in pyroute2).
 NLM_F_DUMP_INTR = 0x10
-#: How often a dump is asked for anew because of that.
+#: How often a changed dump is requested again.
 MAX_DUMPS = 50
-#: Flag of an NLMSG_ERROR: it holds only the header of the request (linux/netlink.h; not in pyroute2).
+#: The flag of an NLMSG_ERROR that holds only the header of the request (linux/netlink.h; not in pyroute2).
 NLM_F_CAPPED = 0x100
-#: Bits of an attribute's type that are its number; the bits above are flags (linux/netlink.h).
+#: The bits of an attribute's type that are its number; the bits above are flags (linux/netlink.h).
 NLA_TYPE_MASK = 0x3FFF
-#: asm-generic/socket.h; not in Python.
+#: From asm-generic/socket.h; not in Python.
 SO_RCVBUFFORCE = 33
-#: Bytes of events that may wait to be read.
+#: How many bytes of events may wait to be read.
 EVENT_ROOM_BYTES = 8 << 20
-#: The trouble with a number that only a later release's header names.
+#: The end of an error about a number that only a later release's header names.
 LATER = "which this release of gpurt does not know: use the host's release"
 #: A host that has not answered after this time counts as hung, seconds.
 HOST_PATIENCE_S = 30.0
 
 HEADER = struct.Struct("=IHHII")
-#: Bytes of a generic netlink header, of which the first is the command.
+#: The size of a generic netlink header, bytes; its first byte is the command.
 GENERIC_BYTES = 4
 _ATTRIBUTE = struct.Struct("=HH").unpack_from
 _NUMBERS = {"u32": struct.Struct("=I").unpack_from, "u64": struct.Struct("=Q").unpack_from}
-#: Name of each attribute by its number, and what reads it if it is a number.
+#: The name of each attribute by its number, and the function that reads it if it is a number.
 READERS = {NUMBERS[name]: (name, _NUMBERS.get(kind)) for name, kind in TYPES.items()}
 _HEAD = struct.Struct("=I").unpack_from
-#: The same of numbers by the four bytes before them, length and number, and how many bytes each takes.
+#: The attributes that are numbers, by the four bytes before them (length and number), and the bytes that each takes.
 _FIXED = {
     _HEAD(struct.pack("=HH", 4 + size, number))[0]: (name, _NUMBERS[kind], 4 + size)
     for kind, size in (("u32", 4), ("u64", 8)) for number, (name, _) in READERS.items() if TYPES[name] == kind
@@ -104,7 +104,7 @@ class Message:
 
 
 def encode(command: Command, attributes: Attributes, family: int, flags: int, sequence: int) -> bytes:
-    """The bytes of one request."""
+    """One request as bytes."""
     message = GpurtMessage()
     message["cmd"] = int(command)
     message["version"] = lib.GPURT_GENL_VERSION
@@ -115,12 +115,12 @@ def encode(command: Command, attributes: Attributes, family: int, flags: int, se
 
 
 def decode(data: bytes) -> Message:
-    """Reads one message of family gpurt.  Leaves out attributes that this version does not know.
+    """Reads one message of family gpurt.  Omits attributes that this version does not know.
 
     pyroute2 takes several times as long, which a reader of 10,000 events a second would notice.
 
     Raises:
-        DeviceError: an attribute is cut off or too short for its type, or the message is of a later release.
+        DeviceError: an attribute is cut off or too short for its type, or the message is from a later release.
     """
     known: dict[str, Value] = {}
     at, end = HEADER.size + GENERIC_BYTES, len(data)
@@ -161,7 +161,7 @@ def split(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
 
 
 def error_verdict(flags: int, data: bytes) -> tuple[int, str]:
-    """Error number and extack text of an NLMSG_ERROR: the error, the request (or its header), attributes."""
+    """Error number and extack text of an NLMSG_ERROR: it holds the error, the request (or its header), attributes."""
     (error,) = struct.unpack_from("=i", data, HEADER.size)
     request, length = data[HEADER.size + 4 :], HEADER.size
     if error and not flags & NLM_F_CAPPED:
@@ -170,7 +170,7 @@ def error_verdict(flags: int, data: bytes) -> tuple[int, str]:
 
 
 def done_verdict(data: bytes) -> tuple[int, str]:
-    """Error number and extack text of an NLMSG_DONE.  The kernel refuses a dump with one, too."""
+    """Error number and extack text of an NLMSG_DONE, by which the kernel can refuse a dump, too."""
     if len(data) < HEADER.size + 4:
         return 0, ""
     (error,) = struct.unpack_from("=i", data, HEADER.size)
@@ -178,7 +178,7 @@ def done_verdict(data: bytes) -> tuple[int, str]:
 
 
 def _explanation(request: bytes, rest: bytes) -> str:
-    """The text in the attributes of an acknowledgement.  The kernel's own checks name an attribute by its offset."""
+    """The text of an acknowledgement's attributes.  The kernel's own checks name an attribute by its offset."""
     names = [name for name, _ in formats.nlmsgerr.nla_map]
     text = culprit = ""
     while len(rest) >= 4:
@@ -194,7 +194,7 @@ def _explanation(request: bytes, rest: bytes) -> str:
 
 
 def _attribute_at(request: bytes, offset: int) -> str:
-    """Name of the attribute at that offset of a request; empty if this version does not know it."""
+    """The name of the attribute at that offset of a request; empty if this version does not know it."""
     if offset + 4 > len(request):
         return ""
     (kind,) = struct.unpack_from("=H", request, offset + 2)
@@ -216,7 +216,7 @@ class Transport(Protocol):
         """Waits for the next datagram.  It is empty if the reader was too slow and lost some.
 
         Raises:
-            BlockingIOError: ``flags`` has MSG_DONTWAIT, and none has arrived.
+            BlockingIOError: ``flags`` has MSG_DONTWAIT, and no datagram has arrived.
         """
 
     def subscribe(self) -> None:
@@ -235,15 +235,15 @@ class HungError(DeviceError):
 
 
 class SocketTransport:
-    """Packets to the user-space host."""
+    """Packets to and from the user-space host."""
 
     family = SOCKET_FAMILY
 
     def __init__(self, path: str, patience: float = HOST_PATIENCE_S) -> None:
-        """Connects; a stopped host with many waiting connections accepts no further ones.
+        """Connects.  A stopped host with many waiting connections accepts no further ones.
 
         Raises:
-            DeviceError: no host listens there, or takes the connection within `patience` seconds, or this process may
+            DeviceError: no host listens there, the host does not accept within `patience` seconds, or this process may
                 not connect.
         """
         self._path = path
@@ -272,7 +272,7 @@ class SocketTransport:
         while True:
             try:
                 packet = self._socket.recv(lib.GPURT_MAX_PACKET, flags)
-            except ConnectionResetError:  # said once: what the host sent before can still be read
+            except ConnectionResetError:  # raised once; what the host sent before can still be read
                 packet = self._socket.recv(lib.GPURT_MAX_PACKET, flags)
             if len(packet) < PACKET.size:
                 raise DeviceError("the host closed the connection")
@@ -291,7 +291,7 @@ class SocketTransport:
         self._socket.close()
 
     def _limit(self, seconds: float) -> None:
-        """How long connecting and sending may take; 0: as long as it does."""
+        """Limits how long connecting and sending may take, seconds; 0: no limit."""
         whole = int(seconds)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
                                 struct.pack("@ll", whole, int((seconds - whole) * 1e6)))  # fmt: skip
@@ -301,15 +301,15 @@ class SocketTransport:
             self._socket.send(PACKET.pack(kind, 0, 0, 0) + payload, socket.MSG_NOSIGNAL)
         except OSError as error:
             with contextlib.suppress(BlockingIOError):
-                self.receive(socket.MSG_DONTWAIT)  # it may have said why it refuses the connection
+                self.receive(socket.MSG_DONTWAIT)  # the host may have said why it refuses the connection
             raise DeviceError(f"the host is gone: {error.strerror}") from error
 
 
 class GenericTransport:
-    """Generic netlink to the kernel module."""
+    """Generic netlink to and from the kernel module."""
 
     def __init__(self, name: str) -> None:
-        """Looks the family up.
+        """Looks the netlink family up.
 
         Raises:
             DeviceError: the module is not loaded, or the kernel has no generic netlink.
@@ -364,7 +364,7 @@ class GenericTransport:
             raise
 
     def subscribe(self) -> None:
-        """Joins the group of events that name processes, if it exists and this process may; else the other group."""
+        """Joins the group of events that name processes if it exists and this process may; else the other group."""
         for name in (lib.GPURT_GENL_NAMED_EVENTS, lib.GPURT_GENL_EVENTS):
             group = self._groups.get(ffi.string(name).decode())
             try:
@@ -376,7 +376,7 @@ class GenericTransport:
                 continue
 
     def _make_room(self) -> None:
-        """The usual buffer holds few events; one above the system's limit needs privilege."""
+        """Enlarges the usual buffer, which holds few events.  A size above the system's limit needs privilege."""
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, EVENT_ROOM_BYTES)
         except PermissionError:
@@ -397,15 +397,15 @@ class Link:
         self._sequence = 0
         self._early: list[Message] = []
         self._torn = False
-        #: The host's remark about the last request if it carried the request out; empty if there is none.
+        #: The host's remark about the last request, if the host carried it out; empty if there is none.
         self.remark = ""
 
     def request(self, command: Command, attributes: Attributes) -> list[Message]:
-        """Sends a command and collects its answers, which are of one time.
+        """Sends a command and collects its answers, which all show one moment.
 
         Raises:
-            RefusedError: the host said no; the text is the host's own.
-            DeviceError: the host is gone, or does not answer, or what is asked for changes all the time.
+            RefusedError: the host refused; the text is the host's own.
+            DeviceError: the host is gone or does not answer, or the answers change all the time.
         """
         kind = NLM_F_DUMP if command.name.startswith("GET_") else formats.NLM_F_ACK
         for _ in range(MAX_DUMPS):
@@ -445,13 +445,13 @@ class Link:
             raise DeviceError(f"the host is gone: {error.strerror}") from error
 
     def events(self, timeout: float | None = None) -> Iterator[Message]:
-        """Joins the group of events at once.  Yields events, and stops after `timeout` seconds without one."""
+        """Joins the group of events at once.  Yields events, and stops after `timeout` seconds without an event."""
         self._transport.subscribe()
-        self.request(Command.GET_STATUS, {})  # once this is answered the subscription holds
+        self.request(Command.GET_STATUS, {})  # with this answer, the subscription is certain
         return self._events(timeout)
 
     def more(self, timeout: float | None) -> Iterator[Message]:
-        """Yields the events after those that `events` yielded."""
+        """Yields the events after those of `events`."""
         return self._events(timeout)
 
     def _events(self, timeout: float | None) -> Iterator[Message]:
@@ -459,7 +459,7 @@ class Link:
             while self._early:
                 yield self._early.pop(0)
             try:
-                data = self._transport.receive(socket.MSG_DONTWAIT)  # most often there is one: no poll() for each
+                data = self._transport.receive(socket.MSG_DONTWAIT)  # mostly a message waits: no poll() for each
             except BlockingIOError:
                 if not readable(self._transport, timeout):
                     return

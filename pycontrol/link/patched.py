@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel module's word on GPUs whose driver is patched: kmod/drv/port.c, parameter ``patched``."""
+"""What the kernel module says of GPUs with a patched driver: kmod/drv/port.c, parameter ``patched``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import errno
 from dataclasses import dataclass
 from pathlib import Path
 
-#: A line for each GPU; no such file: no module is loaded, or one without the adapter.
+#: Has a line for each GPU.  The file is missing if no module is loaded, or the module lacks the adapter.
 FACTS = Path("/sys/module/gpurt/parameters/patched")
 
 
 @dataclass(frozen=True, slots=True)
 class PatchedGpu:
-    """A GPU of a patched driver, which the module switches unless ``condition`` is `refused`.
+    """A GPU of a patched driver.  The module switches it unless ``condition`` is `refused`.
 
     ``condition``: `on`, `refused`, `unable` (the driver says that it cannot switch for now), `resetting`, `suspended`,
-    or `more`.  `more` counts GPUs that the module had no room to list.  ``device`` is `-` if the
-    driver itself is refused.  ``asks``: how often the driver asked who may be on a list that it built by itself while a
-    client had the GPU.  Each such list may cost that client a context switch.
-    ``gpu``: the host's number, if it switches it.
-    ``errno``: what the last update returned, negative; 0: it was carried out.
+    or `more`, which counts GPUs that the module had no room to list.  ``device`` is `-` if the driver itself is
+    refused.  ``asks``: how often the driver built a list by itself while a client had the GPU, and asked who may be on
+    it.  Each such list may cost that client a context switch.  ``gpu``: the host's number, if the host switches the
+    GPU.
+    ``errno``: the result of the last update, negative; 0: the update was carried out.
     """
 
     driver: str
@@ -33,13 +33,13 @@ class PatchedGpu:
 
     @property
     def title(self) -> str:
-        """Its number, its driver and where it is, for messages."""
+        """The GPU's number, its driver and its place, for messages."""
         name = f"{self.driver} {self.device}"
         return name if self.gpu is None else f"GPU {self.gpu} is {name}"
 
     @property
     def trouble(self) -> str | None:
-        """The trouble that a user has to know of, in a line; None if all is well."""
+        """The trouble that a user must know of, in one line; None: all is well."""
         name = self.driver if self.device == "-" else f"{self.driver} {self.device}"
         if self.condition == "refused":
             return f"{name}: not switched by gpurt.ko: {self.reason}"
@@ -54,12 +54,12 @@ def read_patched(file: Path = FACTS) -> list[PatchedGpu]:
     """The GPUs; none if the module is not loaded.
 
     Raises:
-        ValueError: the module says something else.
+        ValueError: the file's content is unknown.
     """
     try:
         return [_parsed(line) for line in file.read_text().splitlines()]
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENODEV):  # the second one where the module goes meanwhile
+        if error.errno in (errno.ENOENT, errno.ENODEV):  # ENODEV: the module goes meanwhile
             return []
         raise
 

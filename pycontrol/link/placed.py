@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The partition that a process is in, and how large it was, from what `gpurt run` wrote into its environment."""
+"""A process's partition and its size at the start, from what `gpurt run` wrote into the process's environment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from analysis.taskset.mechanisms import way_of
 from pycontrol.link.control import ClientInfo
 from pycontrol.machine import procs
 
-#: The name in a program's environment.
+#: The variable's name in a program's environment.
 PARTITION_VARIABLE = "GPURT_PARTITION"
 
 
 def place_of(part: Partition) -> str:
-    """The partition's name, size, and what confines programs to it.  One that runs stays in what it was started in."""
+    """The partition's name, size and confinement.  A running program stays in the partition that it was started in."""
     words = [part.name, part.size]
     if way := way_of(part):
         value = getattr(part, way)
@@ -25,7 +25,7 @@ def place_of(part: Partition) -> str:
 
 
 def partition_of(pid: int) -> str | None:
-    """Its `place_of`; None if it has none, or if this process may not look at its environment."""
+    """A process's `place_of`; None if it has none, or if this process may not read its environment."""
     for entry in (procs.read_proc(pid, "environ") or b"").split(b"\0"):
         name, _, value = entry.partition(b"=")
         if name == PARTITION_VARIABLE.encode() and value:
@@ -34,7 +34,7 @@ def partition_of(pid: int) -> str | None:
 
 
 def clients_by_partition(clients: Iterable[ClientInfo]) -> dict[str, dict[int, str]]:
-    """The processes of these clients by partition: the name of each by its pid."""
+    """The processes of these clients by partition: each process's name by its pid."""
     found: dict[str, dict[int, str]] = {}
     for pid, name in sorted({(one.pid, one.comm) for one in clients if one.pid}):
         home = partition_of(pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rules and policies that a host may be given, as far as its processes permit."""
+"""Rules and policies that a host may be given, as far as its clients' processes permit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
     """Raises UsageError for a rule that no process can match.
 
-    A rule may be removed although its cgroup is gone, so whether there is one counts only for ``adding``.
+    ``adding``: the cgroup must exist.  A rule may be removed although its cgroup is gone.
     """
     if comm is not None and not 0 < len(os.fsencode(comm)) <= NAME_BYTES:
         known = os.fsdecode(os.fsencode(comm)[:NAME_BYTES]) or "Xorg"
@@ -36,16 +36,16 @@ def possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
 
 
 def is_cgroup(path: str) -> bool:
-    """Whether this cgroup v2 exists, or this process cannot see cgroups."""
+    """Whether this cgroup v2 exists.  Also true if this process cannot see cgroups."""
     folder = procs.cgroup_folder(path)
-    return folder is None or os.path.isdir(folder)  # Path's raises if the name is too long
+    return folder is None or os.path.isdir(folder)  # Path.is_dir() raises if the name is too long
 
 
 def all_raisable(control: Control, gpu: int | None, policy: str = "", given: Collection[ClientInfo] = ()) -> None:
-    """Raises RefusedError if policy boosted would refuse a real-time client's next segment, which ends most programs.
+    """Raises RefusedError if policy boosted would refuse a real-time client's next segment: that ends most programs.
 
     ``policy``: the GPUs' future policy; empty: the present one.  ``given``: the clients in their future state.  Barred
-    clients do not count: they shall be refused.
+    clients do not count: their refusal is intended.
     """
     normal = {one.gpu: one.normal_priorities for one in control.status() if gpu in (None, one.gpu)
               and one.normal_priorities and (known := POLICIES.get(policy or one.policy.word)) and known.raises
@@ -60,7 +60,7 @@ def all_raisable(control: Control, gpu: int | None, policy: str = "", given: Col
 def _unraisable(one: ClientInfo, normal: int, module: bool) -> Iterator[str]:
     """The client, and what its thread lacks to be raised (gpurt_boost_refusal(), gpurt_boost_right()).
 
-    RLIMIT_RTPRIO counts.  Any priority is right with the capability (module), or for root (user-space host).
+    RLIMIT_RTPRIO counts.  With the capability (module), or for root (user-space host), any priority is permitted.
     """
     who = f"{visible(one.comm)}-{one.pid}"
     needed, has = lib.gpurt_boost_right(normal, Form.OWNER if one.kept else one.form, one.priority), 0

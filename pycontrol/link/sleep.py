@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether the machine was suspended: CLOCK_MONOTONIC, by which events are timed, stands still then."""
+"""Whether the machine was suspended: CLOCK_MONOTONIC, which times events, stands still during suspension."""
 
 from __future__ import annotations
 
 import time
 
 NS = 1_000_000_000
-#: The two clocks are read one after the other; what differs by less is no suspension, ns.
+#: The two clocks are read one after the other; a smaller difference is no suspension, ns.
 LEAST = NS // 10
 
 
 class Sleep:
-    """Counts suspensions since the previous call, or since it was made."""
+    """Detects suspensions since the previous call, or since this object was made."""
 
     def __init__(self) -> None:
         self._before = _asleep()

@@ -17,13 +17,13 @@ from pycontrol.machine import procs
 if TYPE_CHECKING:
     from pycontrol.link.control import ClientInfo, GpuStatus
 
-#: The most threads, and the most waiting clients, that are named.
+#: The most threads, and the most waiting clients, that a text names.
 MAX_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Sleeper:
-    """A thread that sleeps: in which function of the kernel, where that may be known; else None."""
+    """A thread that sleeps.  Its function in the kernel is None if this process may not know it."""
 
     tid: int
     name: str
@@ -34,7 +34,7 @@ class Sleeper:
 
 
 def sleepers(pid: int) -> list[Sleeper]:
-    """The first MAX_NAMED threads of a process that neither execute nor are ready to; none if it may not be known."""
+    """The first MAX_NAMED threads of a process that neither execute nor are ready to; none if it is hidden."""
     try:
         return _sleepers(pid)
     except procs.Unreadable:
@@ -55,7 +55,7 @@ def _sleepers(pid: int) -> list[Sleeper]:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a GPU: a client, and the processes that own it together, by their pids.
+    """The owner of a GPU: a client, and the processes that own the GPU together, by their pids.
 
     ``home``: their group.
     """
@@ -70,35 +70,35 @@ class Owner:
 
     @property
     def group(self) -> str:
-        """The name of their group; empty: the owner is in none."""
+        """The name of the owner's group; empty: it is in none."""
         return self.home[0]
 
     @property
     def sleepers(self) -> list[Sleeper]:
-        """The threads of its processes that sleep."""
+        """The sleeping threads of the owner's processes."""
         return [thread for pid in self.names for thread in sleepers(pid)][:MAX_NAMED]
 
 
 def stuck_owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
-    """The owner, from one of its clients, with all members of its group, which belongs to one user."""
+    """The owner, found from one of its clients: with all members of its group, which belongs to one user."""
     own = group_of(group, pid)
     members = {one.pid: one.comm for one in clients if group and group_of(one.group, one.pid) == own}
     return Owner(client, own, {pid: name} | members)
 
 
 def waiting(gpu: int, clients: Iterable[ClientInfo], of: Owner) -> list[ClientInfo]:
-    """The clients that wait for the GPU in a segment, and are not the owner's."""
+    """The clients of others that wait for the GPU in a segment."""
     found = [one for one in clients if one.gpu == gpu and one.state is State.PENDING and one.client != of.client]
     return [one for one in found if not of.group or group_of(one.group, one.pid) != of.home]
 
 
 def who(pid: int, name: str) -> str:
-    """A process, as far as this one may know it."""
+    """A process in words, as far as this process may know it."""
     return f"{visible(name)}-{pid}" if pid else "another user's process"
 
 
 def stuck_text(gpu: int, of: Owner, time: int, clients: Iterable[ClientInfo]) -> str:
-    """The words about an owner that has been stuck for ``time`` ns: who sleeps, who waits, and what to do."""
+    """The text about an owner that has been stuck for ``time`` ns: who sleeps, who waits, and what to do."""
     threads = ", ".join(map(str, of.sleepers)) or "not known to this user"
     others = waiting(gpu, clients, of)
     named = ", ".join(_names(others)) or "work that is queued outside segments"
@@ -109,7 +109,7 @@ def stuck_text(gpu: int, of: Owner, time: int, clients: Iterable[ClientInfo]) ->
 
 
 def cure(of: Owner, others: list[ClientInfo]) -> str:
-    """The words about the cure, where the owner may wait for one of those that wait; empty: none of them is known."""
+    """The advice if the owner may wait for one of the waiting clients; empty: no such client is known."""
     pids = sorted({one.pid for one in others if one.pid})
     if not pids or not all(of.names):
         return ""
@@ -128,7 +128,7 @@ def _names(clients: list[ClientInfo]) -> Iterator[str]:
 
 
 def _owner(gpu: GpuStatus, clients: list[ClientInfo]) -> Owner:
-    """The owner, as far as it is known."""
+    """The GPU's owner, as far as this process may know it."""
     for one in clients:
         if one.gpu == gpu.gpu and gpu.runner_pid and one.pid == gpu.runner_pid and one.depth:
             return stuck_owner(clients, one.client, one.pid, one.comm, one.group)
@@ -136,12 +136,12 @@ def _owner(gpu: GpuStatus, clients: list[ClientInfo]) -> Owner:
 
 
 def stuck_lines(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[str]:
-    """A line for each GPU whose owner is stuck."""
+    """One line for each GPU whose owner is stuck."""
     return [stuck_text(one.gpu, _owner(one, clients), one.stuck_ns, clients) for one in gpus if one.stuck_ns]
 
 
 def documents(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[Document]:
-    """The same for JSON; times are ns."""
+    """The stuck owners for JSON; times in ns."""
     found = []
     for one in gpus:
         if one.stuck_ns:

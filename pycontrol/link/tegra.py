@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Time slices and interleave levels of several processes on a Tegra at once: all are set, or none.
+"""Time slices and interleave levels of several processes on a Tegra at once: sets all of them, or none.
 
-The driver's behaviour was read in nvgpu of L4T r35.1, r35.6, r36.2 and r36.4 (os/linux/sched.c, common/fifo/tsg.c).
+Source of the driver's behaviour: nvgpu in L4T r35.1, r35.6, r36.2, r36.4 (os/linux/sched.c, common/fifo/tsg.c).
 Nothing here has run on hardware.
 
 - A call that changes a TSG stores the new value first and then reloads the runlist.  If the reload fails, the call
-  fails and the value stays.  So the TSG of a call that failed is put back too.
-- A number is free again as soon as its TSG is closed.  Each TSG is held (GET_TSG) from before it is looked at until all
-  is done, so that no number changes hands in between.
+  fails and the value stays.  So this file also puts the TSG of a failed call back.
+- The number of a closed TSG is free at once.  So this file holds each TSG (GET_TSG) from before it looks at it
+  until all is done: no number can get another TSG in between.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_QUESTIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The slice and the level that all TSGs of a process are to have; None: stays as it is."""
+    """The slice and the level that all TSGs of a process are to have; None: no change."""
 
     pid: int
     slice_us: int | None = None
@@ -34,7 +34,7 @@ class Setting:
 
 
 def whole_us(ns: int) -> int:
-    """A slice as the node takes it, us.  Raises ValueError if the driver takes none like that."""
+    """A slice as the node takes it, us.  Raises ValueError if the driver takes no such slice."""
     low, high = SLICE_LIMITS
     if ns % US or not low <= ns // US <= high:
         raise ValueError(f"not a whole number of microseconds from {low} to {high}")
@@ -42,9 +42,9 @@ def whole_us(ns: int) -> int:
 
 
 def apply(node: SchedNode, settings: Sequence[Setting]) -> list[Hints]:
-    """Sets slices and levels of all TSGs of these processes.  Returns what those had before.
+    """Sets slices and levels of all TSGs of these processes.  Returns the TSGs' former settings.
 
-    TSGs that a process opens while this works are set as well.  Those that it opens later have the driver's defaults.
+    TSGs that a process opens during this call are set as well.  Later TSGs have the driver's defaults.
 
     Raises:
         RefusedError: a process has no TSGs, or the driver refuses something.  Everything is as it was before, or the
@@ -55,7 +55,7 @@ def apply(node: SchedNode, settings: Sequence[Setting]) -> list[Hints]:
         found = [(hints, one) for one in settings for hints in hold(one.pid)]
         for _ in range(MAX_QUESTIONS):
             for hints, one in found:
-                done.append((hints, one))  # first, because a call that fails may have changed the TSG
+                done.append((hints, one))  # first, since a failing call may have changed the TSG
                 _set(node, hints.tsg, one.slice_us, one.level)
             known = {hints.tsg for hints, _ in done}
             found = [(hints, one) for one in settings for hints in hold(one.pid) if hints.tsg not in known]
@@ -73,7 +73,7 @@ def _set(node: SchedNode, tsg: int, slice_us: int | None, level: HintLevel | Non
 
 @contextmanager
 def _held(node: SchedNode) -> Iterator[Callable[[int], list[Hints]]]:
-    """A function that holds a process's TSGs and returns their settings.  All are let go at the end."""
+    """Yields a function that holds a process's TSGs and returns their settings; lets all go at the end."""
     held: set[int] = set()
 
     def hold(pid: int) -> list[Hints]:
@@ -83,7 +83,7 @@ def _held(node: SchedNode) -> Iterator[Callable[[int], list[Hints]]]:
                 node.hold(tsg)
                 held.add(tsg)
             hints = node.hints_of(tsg)
-            if hints.pid == pid:  # else it was closed, and the number given away, before it was held
+            if hints.pid == pid:  # else it was closed, and its number reused, before it was held
                 found.append(hints)
         return found
 
@@ -91,13 +91,13 @@ def _held(node: SchedNode) -> Iterator[Callable[[int], list[Hints]]]:
         yield hold
     finally:
         for tsg in held:
-            with suppress(RefusedError):  # what is left is let go when the node is closed
+            with suppress(RefusedError):  # closing the node lets all others go
                 node.let_go(tsg)
 
 
 @contextmanager
 def _restored(node: SchedNode, done: Sequence[tuple[Hints, Setting]]) -> Iterator[None]:
-    """Puts back what was changed, latest first, if anything goes wrong.  Raises RefusedError if that goes wrong too."""
+    """If anything goes wrong, puts back what was changed, latest first.  Raises RefusedError if that fails, too."""
     try:
         yield
     except BaseException as error:
