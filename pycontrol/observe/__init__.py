@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What runs, held against what a file says."""
+"""Observations of a running system, compared with what a taskset file says."""

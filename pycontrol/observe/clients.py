@@ -12,8 +12,8 @@ from pycontrol.machine import procs
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
-#: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.  Those of
-#: SOME are there if a client has something in them, or is another user's.
+#: The columns from left to right, and in which order they are omitted if the terminal is narrow; 0: never.  A column of
+#: SOME is shown only if a client has a value in it, or is another user's.
 COLUMNS = {"GPU": 3, "pid": 0, "user": 5, "name": 0, "state": 2, "priority": 1, "owned ms": 5,
            "segments": 6, "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "group": 2,
            "": 9}  # fmt: skip
@@ -44,7 +44,7 @@ def _user(number: int | str) -> str:
 
 
 def _named(one: ClientInfo) -> dict[str, str]:
-    """What the host does not name has pid 0."""
+    """A client's pid and name; the host gives pid 0 if this user may not know the process."""
     return {"pid": str(one.pid), "name": one.comm} if one.pid else {"pid": "-", "name": "another user's"}
 
 
@@ -61,7 +61,7 @@ def _cells(one: ClientInfo) -> dict[str, str]:
 
 
 def _table(columns: list[str], cells: list[dict[str, str]], width: int | None) -> tuple[list[str], list[str]]:
-    """The lines of the table, and the columns that are left out for it to fit."""
+    """The lines of the table, and the columns that are omitted so that it fits."""
     for name in ["", *sorted(filter(None, COLUMNS), key=lambda name: -COLUMNS[name])]:
         kept = [one for one in columns if not name or not COLUMNS[one] or COLUMNS[one] < COLUMNS[name]]
         lines = render.table(kept, [[one[name] for name in kept] for one in cells], blocks=False).split("\n")
@@ -71,7 +71,7 @@ def _table(columns: list[str], cells: list[dict[str, str]], width: int | None) -
 
 
 def listed(clients: Sequence[ClientInfo]) -> str:
-    """The clients in a line."""
+    """The clients, in one line."""
     return ", ".join(f"{one.pid} ({one.comm})" if one.pid else _named(one)["name"] for one in clients) or "none"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Checks what real-time tasks need on a machine, and says how to get what is missing."""
+"""Checks a machine for the needs of real-time tasks, and says how to get what is missing."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.host import online
 
 ROOT = Path("/")
-#: The GPUs' threads of the kernel module have SCHED_FIFO 99.  Tasks must stay below.
+#: The module's GPU threads have SCHED_FIFO 99, and tasks must stay below.
 HIGHEST = 98
 #: A host that has not answered after this time gets no further question, seconds.
 PATIENCE_S = 5.0
-#: Below a root, what the kernel module says of patched drivers.
+#: The file, below a root, in which the kernel module states facts about patched drivers.
 FACTS = live_patched.FACTS.relative_to("/")
-#: A function of kernels with CONFIG_RT_GROUP_SCHED only (kernel/sched/rt.c).
+#: A function that only kernels with CONFIG_RT_GROUP_SCHED have (kernel/sched/rt.c).
 RT_GROUP_SYMBOL = " sched_group_set_rt_runtime"
 
 
 class Status(str, Enum):
-    """How bad it is."""
+    """How bad a diagnosis is."""
 
     OK = "ok"
     WARN = "warn"
@@ -55,7 +55,7 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The result of one check; ``cure`` is None if there is nothing to do."""
+    """The result of one check; ``cure`` is None if nothing is to be done."""
 
     name: str
     status: Status
@@ -64,7 +64,7 @@ class Diagnosis:
 
 
 def as_text(findings: list[Diagnosis]) -> str:
-    """A line for each finding, and one for its cure."""
+    """A line for each diagnosis, and a line for its cure."""
     marks = {Status.OK: "ok  ", Status.WARN: "WARN", Status.FAIL: "FAIL"}
     lines = []
     for finding in findings:
@@ -97,11 +97,11 @@ def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = No
 
 
 def _file(device: str | None, root: Path, file: TasksetFile) -> Iterator[Diagnosis]:
-    """The objections to this machine, and to the host where one answers."""
+    """The objections to this machine, and to the host if it answers."""
     try:
         with connect(device, PATIENCE_S) as control:
             host = replace(fit.ask(control, file), clocks=[clocks.look(root)])
-    except GpurtError:  # of which another check tells
+    except GpurtError:  # another check reports it
         host = fit.Host(cpus=online(), clocks=[clocks.look(root)])
     found = fit.objections(file, host)
     name = "taskset file"
@@ -143,7 +143,7 @@ def _release(root: Path) -> tuple[int, ...]:
 
 
 def _fair_server(root: Path) -> Diagnosis:
-    """From Linux 6.12 a server of the deadline class runs SCHED_OTHER tasks that starve (kernel/sched/fair.c)."""
+    """From Linux 6.12 on, a server of the deadline class executes starving SCHED_OTHER tasks (kernel/sched/fair.c)."""
     name = "fair server"
     if _release(root) < (6, 12):
         return Diagnosis(name, Status.OK, "none in this kernel; it comes with Linux 6.12")
@@ -174,7 +174,7 @@ def _deadline_tasks(root: Path) -> Diagnosis:
         try:
             head, _, tail = path.read_bytes().decode("utf-8", "replace").rpartition(")")
         except OSError:
-            continue  # it has ended
+            continue  # the thread has ended
         if tail.split()[38] == str(procs.SCHED_DEADLINE):
             found.add(head.partition("(")[2])
     if not found:
@@ -185,7 +185,7 @@ def _deadline_tasks(root: Path) -> Diagnosis:
 
 
 def _config(root: Path) -> dict[str, str] | None:
-    """The kernel's build configuration; None if this machine does not have it as a file."""
+    """The kernel's build configuration; None if this machine has no file of it."""
     text = _read(root, f"boot/config-{platform.release()}")
     if text is None:
         try:
@@ -201,7 +201,7 @@ def _group_scheduling(root: Path) -> Diagnosis:
     config = _config(root)
     symbols = "" if config else _read(root, "proc/kallsyms") or ""
     named = RT_GROUP_SYMBOL in symbols
-    # Link-time optimization, which clang does, may leave the symbol out.
+    # Clang's link-time optimization may omit the symbol.
     if not config and not named and (not symbols or _by_clang(root)):
         text = "the kernel's configuration is not published: if it is on, SCHED_FIFO fails in cgroups without a budget"
         return Diagnosis(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
@@ -228,7 +228,7 @@ def _by_clang(root: Path) -> bool:
 
 
 def _compiler(root: Path) -> Iterator[Diagnosis]:
-    """Where clang compiled the kernel, gcc cannot build a module for it."""
+    """gcc cannot build a module for a kernel that clang compiled."""
     if _by_clang(root):
         name, text = "kernel's compiler", "clang: so has to be that of gpurt.ko and of patched drivers"
         there = any((root / folder / "clang").exists() for folder in ("usr/bin", "usr/local/bin"))
@@ -237,12 +237,12 @@ def _compiler(root: Path) -> Iterator[Diagnosis]:
 
 
 def _filtered(root: Path) -> bool:
-    """Whether a seccomp filter sees this process's calls."""
+    """Whether a seccomp filter applies to this process."""
     return "Seccomp:\t2" in (_read(root, "proc/self/status") or "")
 
 
 def _group() -> str:
-    """The name for GPU users in limits.conf: the group of the packages, else the user."""
+    """The name for GPU users in limits.conf: the packages' group, else the user."""
     try:
         return f"@{grp.getgrnam('gpurt').gr_name}"
     except KeyError:
@@ -309,12 +309,12 @@ def _preemption(root: Path) -> Diagnosis:
     return Diagnosis(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
 
 
-#: Those of NVIDIA's open kernel modules that there are patches for: kmod/patches/nvidia-open.
+#: The releases of NVIDIA's open kernel modules that have patches: kmod/patches/nvidia-open.
 PATCHED_NVIDIA = ("570", "580", "590", "595")
 
 
 def _nvidia_patches(root: Path) -> str:
-    """Whether NVIDIA's driver that is loaded can be patched (tier T2), by what it says of itself."""
+    """Whether the loaded NVIDIA driver can be patched (tier T2), judged by its own description."""
     said = _read(root, "proc/driver/nvidia/version") or ""
     version = re.search(r"\b(\d{3})\.\d+", said.partition("\n")[0])
     if version is None:
@@ -327,7 +327,7 @@ def _nvidia_patches(root: Path) -> str:
 
 
 def _switched(device: str | None) -> list[GpuStatus]:
-    """The host's GPUs that patched drivers switch; none if no host answers, of which `_host` tells."""
+    """The host's GPUs that patched drivers switch; none if no host answers, which `_host` reports."""
     try:
         with connect(device, PATIENCE_S) as control:
             return [one for one in control.status() if one.tier is Tier.PATCHED]
@@ -336,7 +336,7 @@ def _switched(device: str | None) -> list[GpuStatus]:
 
 
 def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
-    """Drivers that are patched, as module and host say; and those that only their device nodes show."""
+    """Patched drivers, as module and host report them; and drivers that only their device nodes reveal."""
     name = "GPU driver"
     patched = [one for one in live_patched.read_patched(root / FACTS) if one.device != "-" and one.condition != "more"]
     if patched:
@@ -363,13 +363,13 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
     yield from _escapes(root)
 
 
-#: The newest HIP of which the preload library knows all functions: `newest` in userlib/preload/hip.table.
+#: The newest HIP release that the preload library knows completely: `newest` in userlib/preload/hip.table.
 NEWEST_HIP = (7, 2)
 HIP_FOLDERS = ("usr/lib/*", "opt/rocm*/lib")
 
 
 def _newer_hip(root: Path) -> Iterator[Diagnosis]:
-    """A HIP that has functions which the preload library does not know."""
+    """A HIP release with functions that the preload library does not know."""
     libraries = [one for folder in HIP_FOLDERS for one in matching(root, f"{folder}/libamdhip64.so.*.*")]
     versions = {found[0]: one for one in libraries if (found := re.findall(r"\.so\.(\d+)\.(\d+)", one.name))}
     for (major, minor), one in sorted(versions.items()):
@@ -381,7 +381,7 @@ def _newer_hip(root: Path) -> Iterator[Diagnosis]:
 
 
 def _escapes(root: Path) -> Iterator[Diagnosis]:
-    """Work that nobody takes off the GPU (tier T0), because of how the machine is set up."""
+    """Work that stays on the GPU although it should be off (tier T0), because of the machine's set-up."""
     yield from _newer_hip(root)
     if _read(root, "sys/module/amdgpu/parameters/user_queue") in ("1", "2"):
         text = "amdgpu: programs may use user queues of /dev/dri, which nothing takes off the GPU (tier T0)"
@@ -394,7 +394,7 @@ def _escapes(root: Path) -> Iterator[Diagnosis]:
 
 
 def _patched_driver(gpus: list[PatchedGpu]) -> Diagnosis:
-    """The module's own switching is not believed before a board has been tried."""
+    """A patched driver.  A board must be tried before the module's switching counts as working."""
     troubles = [one.trouble for one in gpus if one.trouble]
     if troubles:
         return Diagnosis("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
@@ -430,7 +430,7 @@ def _mig(root: Path) -> Iterator[Diagnosis]:
 
 
 def _silent(device: str | None) -> str:
-    """A complaint if the host does not answer, since the library would wait for ever; else empty."""
+    """A complaint if the host does not answer, since the library would then wait for ever; else empty."""
     try:
         with connect(device, PATIENCE_S) as control:
             control.status()
@@ -475,7 +475,7 @@ def _host(device: str | None, root: Path) -> Iterator[Diagnosis]:
 
 
 def _begin(device: str | None) -> Iterator[Diagnosis]:
-    """How urgent work begins on NVIDIA's GPUs (docs/unpatched.md), where each way but isolation needs a probe."""
+    """How urgent work begins on NVIDIA's GPUs (docs/unpatched.md): each way except isolation needs a probe."""
     try:
         with connect(device) as control:
             ways = sorted({one.begin.word for one in control.status() if one.driver.startswith("nvidia-rm")})
@@ -492,7 +492,7 @@ def _begin(device: str | None) -> Iterator[Diagnosis]:
 
 
 def _host_cpu(device: str | None) -> Iterator[Diagnosis]:
-    """Whether the host stays above the real-time threads that it serves, on a CPU that none of them may use."""
+    """Whether the host stays above the real-time threads that it serves, or on a CPU that none of them may use."""
     name = "host's CPU"
     try:
         with connect(device) as control:
@@ -508,7 +508,7 @@ def _host_cpu(device: str | None) -> Iterator[Diagnosis]:
 
 
 def _boosted(device: str | None, raises: bool) -> Diagnosis:
-    """Whether the host runs policy `boosted`, the default of taskset files."""
+    """Whether the host's policy is `boosted`, the default of taskset files."""
     name = "policy boosted"
     try:
         with connect(device) as control:
@@ -526,7 +526,7 @@ def _boosted(device: str | None, raises: bool) -> Diagnosis:
 
 
 def _lacks_gpu(device: str | None) -> bool:
-    """Whether there is a host, but without a GPU.  The library's error is the same if there is no host."""
+    """Whether there is a host without a GPU.  The library reports the same error if there is no host."""
     try:
         with connect(device) as control:
             return not control.status()

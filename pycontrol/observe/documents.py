@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objects that the JSON documents of several commands share (docs/output.md); times are ns."""
+"""Objects that JSON documents of several commands share (docs/output.md); times in ns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def client(one: ClientInfo) -> Document:
 def rule(one: RuleInfo) -> Document:
     """A rule about processes, and its effect.
 
-    ``pid`` and ``name`` and ``cgroup`` are None also if this process may not know them.
+    ``pid``, ``name`` and ``cgroup`` are also None if this process may not know them.
     """
     named_by = "pid" if one.pid is not None else "name" if one.comm is not None else "cgroup"
     return {
@@ -30,12 +30,12 @@ def rule(one: RuleInfo) -> Document:
 
 
 def latency(one: UpdateLatency) -> Document:
-    """How long the runlist updates of one cause took, with the counts of the histogram that are not 0."""
+    """How long the runlist updates of one cause took, with the histogram's counts that are not 0."""
     return {"gpu": one.gpu, "cause": one.cause, "updates": one.count, **_times(one, "updates")}
 
 
 def bus(one: BusStatus) -> Document:
-    """The bus of a GPU: who has it (None: nobody), and how long those waited that were given it."""
+    """The bus of a GPU: which client has it (None: no client), and how long clients waited before they got it."""
     holder = {
         "client": one.client, "pid": one.pid or None, "name": one.comm or None, "priority": one.priority,
         "held_ns": one.held_ns,
@@ -62,10 +62,10 @@ def seen_task(
     *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None,
     above: bool = False,
 ) -> Document:
-    """The observations of a task in a run, simulated or real.
+    """The observations of a task in a simulated or real run.
 
     ``verdict``: "ok", "missed" (a deadline), "above-bound", "unseen" (no job of a real-time task), or "best-effort".
-    Verdict "above-bound": ``mort`` exceeds ``wcrt``, or ``above``: a job that is not done did.
+    "above-bound" means that ``mort`` exceeds ``wcrt``, or ``above``: a job that is not done has exceeded it.
     """
     if best_effort:
         verdict = "best-effort"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Whether a user-space host can answer at once, whatever the threads that it serves do.
 
-A real-time thread does not wait for the host when it posts a begin or an end.  A host on that thread's CPU preempts it
-in the middle of its work, or does not run before it waits.
+A real-time thread does not wait for the host when it posts a begin or an end.  On that thread's CPU, a host either
+preempts the thread in the middle of its work, or executes only when the thread waits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pycontrol.host.peer import credentials
 from pycontrol.link.control import Control
 from pycontrol.machine import procs
 
-#: The priority that threads of SCHED_DEADLINE count with: they execute above all.
+#: The priority with which SCHED_DEADLINE threads count: they execute before all others.
 ABOVE_ALL = 100
 
 
 @dataclass(frozen=True)
 class Running:
-    """A thread of a process: its real-time priority (0: it has none), and the CPUs that it may use."""
+    """A thread of a process: its real-time priority (0: none), and the CPUs that it may use."""
 
     pid: int
     tid: int
@@ -33,7 +33,7 @@ class Running:
 
 
 def scheduled_now(pid: int, tid: int) -> Running | None:
-    """The thread's present priority and CPUs; None: it has ended."""
+    """The thread's present priority and CPUs; None: the thread has ended."""
     try:
         policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
         priority = os.sched_getparam(tid).sched_priority if policy in procs.REAL_TIME else 0
@@ -44,14 +44,14 @@ def scheduled_now(pid: int, tid: int) -> Running | None:
 
 
 def urgent_threads(pids: Iterable[int]) -> dict[int, list[tuple[int, list[int]]]]:
-    """The priority and the CPUs of each real-time thread of processes, by pid; nothing of those that have ended."""
+    """The priority and the CPUs of each real-time thread of processes, by pid, without processes that have ended."""
     found = {pid: [one for tid in procs.threads(pid) if (one := scheduled_now(pid, tid))] for pid in pids}
     return {pid: [(one.priority, sorted(one.cpus)) for one in threads if one.priority]
             for pid, threads in found.items() if threads}  # fmt: skip
 
 
 def strangers(control: Control, known: Container[int]) -> dict[int, list[tuple[int, list[int]]]]:
-    """The same of all processes of this machine but these, this one, the host, its keeper and the kernel's threads."""
+    """As `urgent_threads`, of all processes but ``known``, this process, the host, its keeper and kernel threads."""
     with socket.socket(fileno=os.dup(control.fileno())) as sock:
         own = {os.getpid(), credentials(sock)[0]} if sock.family == socket.AF_UNIX else {os.getpid()}
     found = urgent_threads(pid for pid in psutil.pids() if pid not in known and pid not in own)
@@ -60,7 +60,7 @@ def strangers(control: Control, known: Container[int]) -> dict[int, list[tuple[i
 
 
 def cpu_objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:
-    """What real-time threads of clients have that they should not have."""
+    """Objections to the real-time threads of clients."""
     for one in threads:
         if one.priority and one.priority >= host.priority:
             yield f"thread {one.tid} of process {one.pid} has priority {one.priority}, the host {host.priority}"
@@ -70,7 +70,7 @@ def cpu_objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:
 
 
 def of_host(control: Control) -> list[str] | None:
-    """The objections to a user-space host and the clients that it has now; None: the host's process is not known."""
+    """The objections to a user-space host and its present clients; None: the host's process is not known."""
     with socket.socket(fileno=os.dup(control.fileno())) as sock:
         pid, _ = credentials(sock)
     host = scheduled_now(pid, pid) if pid else None

@@ -13,12 +13,12 @@ from pycontrol.observe.judge.check import TaskCheck
 from pycontrol.output import render
 from pycontrol.output.render import bound, ms
 
-#: How the table spells the verdicts of JSON; those that are no look that way.
+#: How the table spells JSON's verdicts; a verdict in capitals is a no.
 VERDICTS = {"missed": "MISSED", "above-bound": "ABOVE ITS BOUND", "unseen": "NO JOB SEEN", "best-effort": "best effort"}
 
 
 def observed_data(lines: Sequence[TaskCheck]) -> dict[str, Document]:
-    """For JSON, by task; times in ns."""
+    """The observations for JSON, by task; times in ns."""
     return {
         line.task: {
             **documents.seen_task(
@@ -31,7 +31,7 @@ def observed_data(lines: Sequence[TaskCheck]) -> dict[str, Document]:
 
 
 def observed_text(lines: Sequence[TaskCheck], bounds: bool) -> str:
-    """The table with a row for each task; with a column for bounds if there are some to compare with."""
+    """The table with a row for each task; ``bounds``: with a column for bounds."""
     headers = ["task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict"]
     rows = [
         [name, str(one["jobs"]), ms(one["mort_ns"]), bound(one["wcrt_ns"]),
@@ -43,7 +43,7 @@ def observed_text(lines: Sequence[TaskCheck], bounds: bool) -> str:
 
 
 def chains_data(chains: Sequence[ChainCheck]) -> dict[str, Document]:
-    """For JSON, by chain and key; times in ns."""
+    """The observations for JSON, by chain and key; times in ns."""
     return {
         one.chain: {
             key: {"seen_ns": one.seen.get(key), "bound_ns": one.bounds.get(key), "allowed_ns": one.limits.get(key),
@@ -53,7 +53,7 @@ def chains_data(chains: Sequence[ChainCheck]) -> dict[str, Document]:
 
 
 def chains_text(chains: Sequence[ChainCheck]) -> str:
-    """The table with a row for each key that was seen, or has a bound or a limit."""
+    """The table with a row for each key that was observed, or has a bound or a limit."""
     rows = []
     for one in chains:
         for key in MEASURE_KEYS:

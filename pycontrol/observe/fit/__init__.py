@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether a host is as a file says."""
+"""Compares a host with a taskset file."""

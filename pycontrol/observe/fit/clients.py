@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objections to a host's clients: those that no bound knows, and those that are not as the file has their task."""
+"""Objections to a host's clients: clients that no bound counts, and clients that differ from their task in the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pycontrol.machine.programs import tasks_of
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code, Objection
 
-#: The cure where a member of a group that raises all is not raised.
+#: The cure if a group raises all its threads, and a member's thread is not raised.
 KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
 
 
@@ -32,7 +32,7 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
             yield from _of(file, one, task)
             yield from _strayed(file, _process(one), host.threads.get(one.pid), task)
             other = first.setdefault(task.name, one)
-            # A trace has programs that came one after the other, too; its judge tells of two at once.
+            # A trace also has programs that ran one after the other; its judge reports two at once.
             if other.pid != one.pid and host.ran is None and not (task.best_effort and alone):
                 text = f"{_process(other)} and {_process(one)} both are {task.name}, and bounds are for one process"
                 yield Objection(Code.AMBIGUOUS, text, "end one, or give each a task")
@@ -47,7 +47,7 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def strangers(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """The objections to processes that are neither clients nor tasks and may have the CPU before a task."""
+    """The objections to processes that are neither clients nor tasks and may take the CPU from a task."""
     for pid, (comm, command, threads) in host.strangers.items():
         if host.names.get(pid) or tasks_of(file, comm, command):
             continue
@@ -60,9 +60,9 @@ def strangers(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """The objections to clients in another group than the file's; a group's name stands for one group of each user."""
+    """The objections to clients in another group than the file's; users may have different groups of one name."""
     tasks = {task.name: task for task in file.taskset}
-    users: dict[str, str] = {}  # whose the groups of tasks with workers are
+    users: dict[str, str] = {}  # the users of the groups that have tasks with workers
     there = [(one, tasks[names[0]] if len(names := host.names.get(one.pid, ())) == 1 else None) for one in host.clients]
     for one, task in there:
         if task and task.name in file.taskset.forked and one.group == _group(file, task):
@@ -86,7 +86,7 @@ def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def _kept(file: TasksetFile, there: Sequence[tuple[ClientInfo, Task | None]]) -> Iterator[Objection]:
-    """Members of a task that holds a segment while its workers execute, which its group does not raise."""
+    """Objects to members of a task that holds a segment while workers execute, if the group does not raise them."""
     running = {task.name for _, task in there if task}
     for fork in file.taskset.forks:
         if not fork.hold or fork.task not in running:
@@ -103,7 +103,7 @@ def _kept(file: TasksetFile, there: Sequence[tuple[ClientInfo, Task | None]]) ->
 
 
 def _group(file: TasksetFile, task: Task | None) -> str:
-    """The file's group of a task; empty: none."""
+    """The group that the file gives a task; empty: none."""
     return file.launch.get(task.name, Launch()).group or "" if task else ""
 
 
@@ -117,9 +117,9 @@ def _process(one: ClientInfo) -> str:
 
 
 def _any(one: ClientInfo, tasks: Sequence[Task], alone: bool) -> Iterator[Objection]:
-    """A client that may be these tasks.  ``alone``: best effort is off the GPU while a real-time task owns it.
+    """A client that may be these tasks.  ``alone``: best-effort work is off the GPU while a real-time task owns it.
 
-    Else it has turns on the GPU, units of it, or the lock, as no bound knows.
+    Otherwise the client may have turns on the GPU, units of it, or the lock, which no bound counts.
     """
     who = _process(one)
     if one.exempt:
@@ -129,7 +129,7 @@ def _any(one: ClientInfo, tasks: Sequence[Task], alone: bool) -> Iterator[Object
     if not tasks and not one.priority and not alone and (one.tsgs or one.segments or one.depth or one.copies):
         text = f"{who} uses the GPU beside real-time tasks and is no task of the file: no bound takes it into account"
         yield Objection(Code.STRANGER, text, cure)
-    elif not tasks and (one.priority or one.demoted):  # which it is until its segment ends
+    elif not tasks and (one.priority or one.demoted):  # a demoted client is real time until its segment ends
         text = f"{who} is real time and no task of the file: no bound takes it into account"
         yield Objection(Code.STRANGER, text, cure)
     if len(tasks) > 1 and not all(task.best_effort for task in tasks):
@@ -138,7 +138,7 @@ def _any(one: ClientInfo, tasks: Sequence[Task], alone: bool) -> Iterator[Object
 
 
 def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
-    """A client that is a task."""
+    """The objections to a client that is a task."""
     who, begun = _process(one), one.segments > 0 or one.depth > 0
     rules = file.taskset.rules
     raises = any(policy.raises for policy in rules)
@@ -163,7 +163,7 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     if begin and not one.demoted and one.priority not in right and ordered:
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
-    # The host knows it from the first call that states it, of the thread that made the last one.
+    # The host knows the priority from the first call that states it: it is the priority of the last caller.
     stated = begun or one.copies > 0 or one.own_priority > 0
     if stated and one.own_priority not in {other.priority for other in callers}:
         text = f"{who} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
@@ -175,9 +175,9 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
 def _strayed(
     file: TasksetFile, who: str, threads: Sequence[tuple[int, Sequence[int]]] | None, task: Task
 ) -> Iterator[Objection]:
-    """Threads with the CPU priority of a task, none of which is kept to its CPU: another CPU's bounds lack it.
+    """Objects to threads with a task's CPU priority if none is confined to the task's CPU: other bounds lack them.
 
-    Or none has the priority of a task without GPU work; nothing raises such threads.  ``threads``: None: not known.
+    Also if no thread has the priority of a task without GPU work, as nothing raises these.  None: threads not known.
     """
     for other in file.taskset.beside(task):
         there = [cpus for priority, cpus in threads or () if priority == other.priority]
@@ -191,9 +191,9 @@ def _strayed(
 
 
 def _yields(file: TasksetFile, one: ClientInfo, who: str, tasks: Sequence[Task]) -> Iterator[Objection]:
-    """The process of the most urgent task for the GPU, if it cannot begin by yield: then it begins isolated.
+    """The process of the most urgent GPU task if it cannot begin by yield: it begins isolated then.
 
-    A host where nobody begins so is objected to by `begins`.
+    If no process begins by yield, `begins` objects.
     """
     users = [task for task in file.taskset.real_time if task.uses_gpu]
     first = max(users, key=lambda task: file.gpu_priorities[task.name], default=None)
@@ -210,9 +210,9 @@ def _forms(task: Task) -> tuple[Form, ...]:
 
 
 def _callers(file: TasksetFile, task: Task) -> Sequence[Task]:
-    """The tasks of a task's process that use the GPU; if none does, the task.
+    """The tasks of a task's process that use the GPU; if none does, the task itself.
 
-    A client has the priorities of whichever thread made the last call.  Those of a thread of the process without GPU
-    work are not right: a GPU segment that executes at them may take longer than its bound.
+    A client has the priorities of the thread that made the last call.  The priorities of a thread without GPU work are
+    wrong there: a GPU segment may exceed its bound if it executes at them.
     """
     return [other for other in file.taskset.beside(task) if other.uses_gpu] or [task]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objections to clocks, power mode or temperature that differ from those of the file's times, or are unknown."""
+"""Objections to clocks, power mode or temperature that are unknown or differ from those of the file's times."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ANSWER_CURE = "take it out of the file's clocks if you answer for it"
 
 
 def clocks(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """Each look at the machine is held against the clocks that the times of the file's real-time tasks are of.
+    """Compares each look at the machine with the clocks at which the times of the file's real-time tasks were measured.
 
-    Unknown is not equal.  A machine that was not examined, such as that of a simulated run, has no differing clocks.
+    An unknown clock differs from every clock.  A machine that was not examined, as in a simulated run, has no clocks.
     """
     stated = [(task, file.clocks[task.name]) for task in file.taskset.real_time if task.name in file.clocks]
     virtual = bool(host.gpus) and all(gpu.emulated for gpu in host.gpus)
     for seen in host.clocks:
         for task, wanted in stated:
             yield from _of_cpu(task, wanted, seen)
-            if task.uses_gpu and not virtual:  # what virtual GPUs execute takes its time at any clock
+            if task.uses_gpu and not virtual:  # virtual GPUs execute equally fast at any clock
                 yield from _of_gpu(wanted, seen.gpus)
             yield from _of_board(wanted, seen)
 
@@ -47,7 +47,7 @@ def _of_cpu(task: Task, wanted: Clocks, seen: MachineClocks) -> Iterator[Objecti
 
 
 def _of_gpu(wanted: Clocks, seen: Sequence[Clock]) -> Iterator[Objection]:
-    """Every GPU of the machine counts: nothing says which one programs use."""
+    """Each GPU of the machine counts, since nothing says which GPU programs use."""
     if wanted.gpu is None:
         return
     for clock in seen or (None,):
@@ -72,7 +72,7 @@ def _of_board(wanted: Clocks, seen: MachineClocks) -> Iterator[Objection]:
         return
     if seen.temperature is None:
         yield Objection(Code.CLOCKS, "the temperature is unknown", defeats=())
-    elif seen.temperature > wanted.temperature:  # heat that slows a clock down shows in the clock
+    elif seen.temperature > wanted.temperature:  # if heat slows a clock down, the clock shows it
         text = f"the hottest sensor has {seen.temperature} degrees Celsius, and the file's times are of "
         text += f"{wanted.temperature}: heat may slow clocks down"
         yield Objection(Code.CLOCKS, text, "cool the board", ())

@@ -21,7 +21,7 @@ from pycontrol.observe.fit.policy import used, users, wanted
 def demanded(taskset: Taskset, part: Partition | None = None) -> Platform:
     """The platform with the policy and the update costs of a partition.
 
-    None: with the least costs of the partitions that real-time tasks use, as nothing tells these apart.
+    ``part`` None: with the least costs of the partitions of real-time tasks, since nothing tells which partition it is.
     """
     platform = taskset.platform
     if part is not None:
@@ -33,9 +33,9 @@ def demanded(taskset: Taskset, part: Partition | None = None) -> Platform:
 
 
 def costs(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """Costs that the file does not give, and those that are above the file's."""
+    """Objects to costs that the file does not give, and to costs that exceed the file's."""
     taskset = file.taskset
-    if file.lacks and set(taskset.policies) != {"federated"}:  # no runlist is updated for tasks that own units
+    if file.lacks and set(taskset.policies) != {"federated"}:  # tasks that own units need no runlist update
         cure = "gpurt status latency shows it, gpurt analyze --measured takes it from the host"
         text = "the file has no epsilon, what a runlist update costs: no bound is known"
         yield Objection(Code.NO_EPSILON, text, cure)
@@ -61,7 +61,7 @@ def costs(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterator[Objection]:
-    """The costs of a virtual GPU that are above the file's.  No host knows what a switch of a real one takes."""
+    """A virtual GPU's costs that exceed the file's.  A host does not know the switching cost of a real GPU."""
     if not gpu.emulated:
         return
     platform = demanded(taskset, part)
@@ -81,14 +81,14 @@ def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterato
             lasts = f"{what} takes {exact_ms(here)}" if here < LONGEST_TIME_NS else "there are no time slices"
             text = f"on the host's virtual GPU {lasts}, the file's {key} is {exact_ms(there)}"
             yield Objection(Code.COSTS, text, cure.format(key))
-    kept = settled(platform.time_slice) if rules.turns else platform.time_slice  # which bounds of workers count with
+    kept = settled(platform.time_slice) if rules.turns else platform.time_slice  # workers' bounds count with it
     if gpu.slice_ns < kept and (rules.turns or (together and gpu.slice_ns)):  # work takes more turns then
         text = f"on the host's virtual GPU a time slice takes {exact_ms(gpu.slice_ns)} only, the file's time_slice is "
         yield Objection(Code.COSTS, text + exact_ms(platform.time_slice), cure.format("time_slice"))
 
 
 def _measured(taskset: Taskset, part: Partition | None, gpu: GpuStatus, host: Host) -> Iterator[Objection]:
-    """An update that took longer than the file says of any."""
+    """An update that took longer than the file's alpha."""
     most = demanded(taskset, part).alpha
     timed = [one for one in host.latency if one.gpu == gpu.gpu]
     longest, raising = update_times(timed)[1], raised(timed, taskset.policies)
@@ -99,7 +99,7 @@ def _measured(taskset: Taskset, part: Partition | None, gpu: GpuStatus, host: Ho
 
 
 def failures(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """Why the GPU may execute work that the scheduler has not let on it."""
+    """Reasons why the GPU may execute work that the scheduler has not let on it."""
     for gpu in host.gpus:
         if gpu.tier is Tier.HINTS:
             text = f"GPU {gpu.gpu} is of tier {gpu.tier.word}: its driver takes no work off it before that is done"
@@ -111,9 +111,9 @@ def failures(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def isolation(gpu: GpuStatus, before: GpuStatus | None = None) -> Iterator[str]:
-    """The reasons, which no event reports, why the GPU may have executed work that the scheduler had not allowed.
+    """Reasons why the GPU may have executed work that the scheduler had not allowed; no event reports them.
 
-    ``before``: an earlier status; only later faults and refusals count, but processes that are late now always do.
+    ``before``: an earlier status.  Then only later faults and refusals count, but late processes always do.
     """
     faults, refused = (before.faults, before.refused) if before else (0, 0)
     for count, what in (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Does this host match this file?  Asked here and nowhere else.
+"""Decides whether a host matches a taskset file, for all commands.
 
-Commands decide what they do about an objection, never which to ask.  An objection that defeats the bounds means that
-nothing is proved of this host: no command answers yes beside one.
+Commands decide what follows from an objection, but not which questions to ask.  An objection that defeats the bounds
+means that nothing is proved about this host: no command answers yes then.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from pycontrol.observe.fit.trace import of_trace, saved
 __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "against", "ask", "data", "demanded",
            "lines", "matched", "measured", "objections", "of_trace", "saved"]  # fmt: skip
 
-#: Every question.
+#: All questions.
 QUESTIONS = (
     described_objection, policies, begins, noticing, costs, boosted_objections, partitions, failures, clocks, machine,
     client_objections, groups, strangers,
 )  # fmt: skip
-#: The number of updates that a host must have timed before their maximum, with the margin, counts as alpha.
+#: How many updates a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000
-#: The share that is added to the longest update that was seen, unless the user states another.
+#: The share of the longest observed update that is added to it, unless the user states another share.
 MARGIN = Fraction(1, 5)
 _ORDER = {code: at for at, code in enumerate(Code)}
 
 
 def objections(file: TasksetFile, host: Host) -> list[Objection]:
-    """Why the host is not the system of the file, in the order of ``Code``; empty: nothing is known against it."""
+    """Why the host is not the file's system, in the order of ``Code``; empty: nothing is known against it."""
     found = dict.fromkeys(one for question in QUESTIONS for one in question(file, host))
     return sorted(found, key=lambda one: _ORDER[one.code])
 
 
 def matched(file: TasksetFile, host: Host) -> dict[int, Task]:
-    """The task of each process that is one task of the file, or a thread or process of several, and uses the GPU."""
+    """The task of each process that uses the GPU and is one task of the file, or a thread or process of several."""
     tasks = {task.name: task for task in file.taskset}
     found = {pid: tasks[names[0]] for pid, names in host.names.items() if len(names) == 1}
     return {pid: task for pid, task in found.items() if any(one.uses_gpu for one in file.taskset.beside(task))}
@@ -67,14 +67,14 @@ def matched(file: TasksetFile, host: Host) -> dict[int, Task]:
 def measured(
     file: TasksetFile, host: Host, margin: Fraction | None
 ) -> tuple[TasksetFile, str, list[Objection]]:  # fmt: skip
-    """The file with the alpha that the host has measured, how it was found, and why it is not to be trusted.
+    """The file with the alpha that the host has measured, how that was found, and why it must not be trusted.
 
-    ``margin``: the share of the longest update that the user adds; None: MARGIN, and UPDATES of each GPU
-    are needed then, by programs of the file, and as many raises where the host has to raise threads.  Theta is the
-    file's, or that of the virtual GPUs if it is larger.
+    ``margin``: the share of the longest update that the user adds; None: MARGIN.  MARGIN needs UPDATES updates of each
+    GPU by the file's programs, and as many raises if the host has to raise threads.  Theta is the file's, or the
+    virtual GPUs' if that is larger.
 
-    Raises FileError if the file has no theta, and no virtual GPU says it; DeviceError if a GPU that is used, or all,
-    had no update.
+    Raises FileError if neither the file nor a virtual GPU states theta; DeviceError if no GPU, or not every used GPU,
+    had an update.
     """
     if not file.theta_stated and not all(one.emulated for one in host.gpus):
         text = "[platform] lacks theta, what a context switch of the GPU costs: the host measures updates without it"
@@ -100,7 +100,7 @@ def measured(
         f"alpha is {exact_ms(int(alpha))}: {exact_ms(longest)}, the longest of {sum(counts.values())} runlist updates "
         f"that the host has seen{also}, and {float(share * 100):g} % more; theta is {exact_ms(theta)}"
     )
-    if least == 0 or (margin is None and least < UPDATES):  # no margin of nothing is anything
+    if least == 0 or (margin is None and least < UPDATES):  # a margin of 0 is none
         why = f"the host has timed {least} {what}, too few to take the longest for the worst"
         cure = f"let the programs run until there are {UPDATES}"
         cure += ", or state a margin that you answer for: --margin" * bool(least)
@@ -109,9 +109,9 @@ def measured(
 
 
 def _own_updates(file: TasksetFile, host: Host, counts: Mapping[int, int]) -> tuple[int, str]:
-    """How many updates the file's programs that run now can have caused, on the GPU where least, and the word for them.
+    """How many updates the file's running programs can have caused, on the GPU with fewest, and a description of them.
 
-    Updates by other programs, or beside fewer, may be cheaper.  ``counts``: of all updates, by GPU.
+    Updates by other programs, or beside fewer programs, may be cheaper.  ``counts``: of all updates, by GPU.
     """
     clients = [one for one in host.clients if host.names.get(one.pid)]
     there = {name for one in clients for name in host.names[one.pid]}
@@ -124,9 +124,9 @@ def _own_updates(file: TasksetFile, host: Host, counts: Mapping[int, int]) -> tu
 
 
 def _with_costs(file: TasksetFile, alpha: int, theta: int) -> tuple[TasksetFile, int]:
-    """The file with this alpha everywhere, and no theta below this one; the platform's theta.
+    """The file with this alpha everywhere and with at least this theta; and the platform's theta.
 
-    A partition's theta that is unknown beside its epsilon may be all of that.
+    If a partition states epsilon without theta, its theta may be all of epsilon.
     """
     system = file.taskset
     theta = max(theta, system.platform.theta)

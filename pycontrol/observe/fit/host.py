@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The known facts of a host that is compared with a taskset file, and the questions to a running one."""
+"""The known facts of a host for a comparison with a taskset file, and the questions to a running host."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from pycontrol.machine.programs import command_of, fingerprint, tasks_of
 from pycontrol.observe import host_cpu
 from pycontrol.observe.host_cpu import urgent_threads
 
-#: Parameters of the modules: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
+#: Module parameters: the CPU on which the GPUs' threads stay, and whether updates of virtual GPUs sleep.
 THREAD_CPU = Path("/sys/module/gpurt/parameters/thread_cpu")
 SLEEPS = Path("/sys/module/gpurt_vgpu/parameters/vgpu_sleeps")
-#: Updates of the module's virtual GPUs that take longer always sleep, ns (kmod/drv/vgpu.c).
+#: Longer updates of the module's virtual GPUs always sleep, ns (kmod/drv/vgpu.c).
 MAX_AWAKE_NS = 10_000_000
-#: The CPUs that this machine has now.
+#: The file that lists the CPUs that are online.
 ONLINE = Path("/sys/devices/system/cpu/online")
 
-#: A process that is no client: its name, the fingerprint of its command, and its real-time threads.
+#: A process that is no client: its name, its command's fingerprint, and its real-time threads.
 Stranger = tuple[str, str, Sequence[tuple[int, Sequence[int]]]]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How `gpurt run` executes tasks on a host.  ``waiting``: of all of them, None: as the file says."""
+    """How `gpurt run` executes tasks on a host.  ``waiting``: the mode of all tasks; None: as the file says."""
 
     waiting: Waiting | None = None
     folded: bool = False
@@ -49,17 +49,17 @@ class Ran:
 class Host:
     """The known facts of a host.
 
-    ``policy`` and ``count``: of the GPUs, if a trace says no more of them; None, 0: it does not say that either.  If
-    there are ``gpus``, ``policy`` is a previous one.  ``known``: False of a real host that a trace does not
-    describe.  ``raises``: whether the host raises other processes' threads; None: it was not asked.  ``thread_stays``:
-    whether the GPUs' threads stay on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of
-    patched drivers.  ``cpus``: the numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who
-    ran the tasks, may use SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by
-    pid.  ``names``: the tasks that processes may be.  ``homes``: the partitions that processes were started in.
-    ``users``: the numbers of processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of
-    the machine, at each look; empty: it was not looked at.  ``threads``: the priority and the CPUs of each real-time
-    thread, by pid, also of tasks that are no clients.  ``exempted``: the processes that rules exempt, in words.
-    ``strangers``: of other processes with such threads the name, the fingerprint of the command, and ``threads``.
+    ``policy`` and ``count``: of the GPUs if a trace says nothing else of them; None and 0: it says neither.  If there
+    are ``gpus``, ``policy`` is a previous policy.  ``known``: False for a real host that a trace does not
+    describe.  ``raises``: whether the host raises other processes' threads; None: not asked.  ``thread_stays``: whether
+    the GPUs' threads stay on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of patched
+    drivers.  ``cpus``: the CPUs' numbers; None: not known.  ``fifo``: whether this user, or the user who ran the tasks,
+    may use SCHED_FIFO.  ``programs``: by pid, the process's name and its command's fingerprint.  ``names``: the tasks
+    that processes may be.  ``homes``: the partitions that processes were started in.  ``users``: the numbers of
+    processes' users.  ``ran``: how `gpurt run` starts the tasks.  ``clocks``: the machine's clocks at each look; empty:
+    no look.  ``threads``: by pid, the priority and CPUs of each real-time thread, also of tasks that are no
+    clients.  ``exempted``: the processes that rules exempt, in words.  ``strangers``: the name, command's fingerprint
+    and real-time threads of other processes that have such threads.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -85,11 +85,11 @@ class Host:
     strangers: Mapping[int, Stranger] = field(default_factory=dict)
 
     def under(self, policy: str) -> Host:
-        """The host with all its GPUs under a policy."""
+        """The host with one policy on all its GPUs."""
         return replace(self, gpus=[replace(one, policy=Policy(Policy.parse(policy))) for one in self.gpus])
 
     def given(self, priorities: Mapping[int, int], groups: Mapping[int, str] = {}) -> Host:
-        """The host after the control plane has set GPU priorities, by pid, and has had clients of no group join one."""
+        """The host after `gpurt apply`: these GPU priorities, and these groups for clients without one, by pid."""
         clients = [
             replace(one, priority=priorities.get(one.pid, one.priority), group=one.group or groups.get(one.pid, ""))
             for one in self.clients
@@ -97,15 +97,15 @@ class Host:
         return replace(self, clients=clients)
 
     def named(self, file: TasksetFile) -> Host:
-        """The host with the tasks of the file that its processes may be, as far as their programs are known."""
+        """The host with the file's tasks that its processes may be, as far as their programs are known."""
         found = {pid: tuple(tasks_of(file, *program)) for pid, program in self.programs.items()}
         return replace(self, names={**self.names, **found})
 
 
 def ask(control: Control, file: TasksetFile, policy: str | None = None) -> Host:
-    """The facts that a running host tells of itself, and this machine of the host and of its clients' processes.
+    """The facts that a running host states, and the facts of this machine about the host and its clients' processes.
 
-    ``policy``: one that the host is about to have.  Raises DeviceError if it has no GPU or does not answer.
+    ``policy``: the host's future policy.  Raises DeviceError if the host has no GPU or does not answer.
     """
     host = look_without_file(control, {*file.taskset.policies, policy})
     others = _others(file, {one.pid for one in host.clients})
@@ -114,9 +114,9 @@ def ask(control: Control, file: TasksetFile, policy: str | None = None) -> Host:
 
 
 def _others(file: TasksetFile, clients: Collection[int]) -> dict[int, tuple[str, str]]:
-    """The processes of tasks without GPU work that are no clients, as ``programs``: the host does not know them.
+    """The processes of tasks without GPU work, as ``programs``: they are no clients, so the host does not know them.
 
-    Only a command names such a process: any other one of this machine may have the name of a task.
+    Only the command counts: any process of this machine may have a task's name.
     """
     alone = [task.name for task in file.taskset.real_time
              if file.launch[task.name].command and not any(one.uses_gpu for one in file.taskset.beside(task))]
@@ -130,13 +130,12 @@ def _others(file: TasksetFile, clients: Collection[int]) -> dict[int, tuple[str,
 
 
 def look_without_file(control: Control, policies: Collection[str | None] | None = ()) -> Host:
-    """The same without a file: no process is known to be a task.
+    """As `ask`, but without a file: no process is known to be a task.
 
-    ``policies``: the policies to ask the host about, beside its own; None: skips the questions that only a client can
-    ask.
+    ``policies``: policies to ask the host about, besides its own; None: omits the questions that only a client can ask.
     """
     gpus, clients = control.gpus(), control.clients()
-    pids = {one.pid: one.comm for one in clients if one.pid}  # 0: another user's, or in another pid namespace
+    pids = {one.pid: one.comm for one in clients if one.pid}  # pid 0: of another user, or in another pid namespace
     homes = {pid: home for pid in pids if (home := partition_of(pid)) is not None}
     module = Path(control.device).is_char_device()
     asked = {gpu.policy.word for gpu in gpus} | {name for name in policies or () if name}
@@ -155,7 +154,7 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
 
 
 def strangers(control: Control, clients: Collection[int], gpus: Sequence[GpuStatus]) -> dict[int, Stranger]:
-    """The processes with real-time threads that are no clients; none counts beside virtual GPUs alone."""
+    """Processes with real-time threads that are no clients; none if all GPUs are virtual."""
     if all(gpu.emulated for gpu in gpus):
         return {}
     found = host_cpu.strangers(control, clients)
@@ -163,14 +162,14 @@ def strangers(control: Control, clients: Collection[int], gpus: Sequence[GpuStat
 
 
 def exempted(control: Control) -> list[str]:
-    """The processes that rules of the host exempt, also those that come later, in words."""
+    """The processes that rules of the host exempt, including future processes, in words."""
     return [next((f"{kind} {visible(whose)}" for kind, whose in (
         ("process", one.pid), ("processes named", one.comm), ("processes of cgroup", one.cgroup)) if whose),
         "processes that only root is told of") for one in control.rules() if one.exempt]  # fmt: skip
 
 
 def _raises(device: str) -> bool | None:
-    """Whether the host raises threads.  Only a client can ask, which other readers see come and go."""
+    """Whether the host raises threads.  Only a client can ask, so other readers see this client come and go."""
     try:
         with Client(device) as client:
             return bool(client.capabilities & Cap.RAISES)
@@ -193,7 +192,7 @@ def _troubles() -> tuple[str, ...]:
 
 
 def online() -> frozenset[int] | None:
-    """The numbers of this machine's CPUs; None if it does not say."""
+    """The numbers of this machine's CPUs; None if the system does not say."""
     try:
         pieces = [one.partition("-") for one in ONLINE.read_text().strip().split(",")]
         return frozenset(cpu for low, _, high in pieces for cpu in range(int(low), int(high or low) + 1))

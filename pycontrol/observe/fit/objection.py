@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An objection: why a host, or a run on it, is not the system that a taskset file describes."""
+"""An objection: a reason why a host, or a run on it, is not the system that a taskset file describes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpurt.types import Document
 
 
 class Defeats(str, Enum):
-    """The target of an objection: the bounds of the file, or a run of its tasks, which the host would refuse."""
+    """What an objection defeats: the bounds of the file, or a run of its tasks, which the host would refuse."""
 
     BOUNDS = "bounds"
     RUN = "run"
 
 
 class Code(str, Enum):
-    """The kinds of objections, in the order in which they are listed.  docs/output.md has the table."""
+    """The kinds of objections, in the order of output.  docs/output.md has the table."""
 
     UNKNOWN = "unknown"
     POLICY = "policy"
@@ -58,14 +58,14 @@ class Code(str, Enum):
     CPU_PRIORITY = "cpu-priority"
 
 
-#: Most objections defeat the bounds; those that the host would answer with a refusal defeat both.
+#: Most objections defeat the bounds.  If the host would refuse something, they also defeat the run.
 BOUNDS: tuple[Defeats, ...] = (Defeats.BOUNDS,)
 BOTH: tuple[Defeats, ...] = (Defeats.BOUNDS, Defeats.RUN)
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """``text``: a sentence.  ``cure``: what to do, empty if nothing is known.  ``defeats``: nothing, then it is a note.
+    """``text``: a sentence.  ``cure``: what to do; empty: not known.  ``defeats``: empty for a mere note.
     """
 
     code: Code
@@ -86,15 +86,15 @@ class Objection:
 
 
 def against(found: Iterable[Objection], what: Defeats = Defeats.BOUNDS) -> str:
-    """The first objection that defeats this, as a line; empty if none does."""
+    """The first objection that defeats ``what``, as a line; empty if none does."""
     return next((one.line() for one in found if what in one.defeats), "")
 
 
 def lines(found: Iterable[Objection]) -> list[str]:
-    """All of them as remarks."""
+    """All objections, as remarks."""
     return [one.line() for one in found]
 
 
 def data(found: Sequence[Objection]) -> list[Document]:
-    """All of them for JSON: the key ``objections`` of every command that asks."""
+    """All objections for JSON: the key ``objections`` of every command that compares."""
     return [one.data() for one in found]

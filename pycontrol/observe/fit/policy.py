@@ -21,7 +21,7 @@ from pycontrol.link.placed import place_of
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import BOTH, BOUNDS, Code, Defeats, Objection
 
-#: The slice that agents give less urgent groups where the most urgent process begins by yield, ns.
+#: The slice that agents give less urgent groups if the most urgent process begins by yield, ns.
 SHORT = lib.GPURT_SLICE_SHORT_US * US
 
 
@@ -36,14 +36,14 @@ def _apart(taskset: Taskset, host: Host) -> bool:
 
 
 def owned_objections(taskset: Taskset, host: Host) -> bool:
-    """Whether each task that uses the GPU has a virtual GPU of its own, which nobody orders: policy `federated`."""
+    """Whether each task that uses the GPU has a virtual GPU of its own, which no policy orders: `federated`."""
     places = [taskset.part_of(task) for task in taskset if task.uses_gpu]
     alone = len(host.gpus) == len(taskset.parts) and len(set(places)) == len(places)
     return alone and all(gpu.emulated and gpu.policy is Policy.TIMESLICED for gpu in host.gpus)
 
 
 def used(taskset: Taskset, host: Host) -> list[tuple[GpuStatus, Partition | None]]:
-    """The GPUs that bounds speak of, each with its partition where it is known."""
+    """The GPUs that the bounds cover, each with its partition if that is known."""
     if not _apart(taskset, host):
         return [(gpu, None) for gpu in host.gpus]
     names = {part.name for part in taskset.locked_beside}
@@ -52,21 +52,21 @@ def used(taskset: Taskset, host: Host) -> list[tuple[GpuStatus, Partition | None
 
 
 def wanted(taskset: Taskset, part: Partition | None) -> str:
-    """The policy that the file has for a partition, or for the only kind of them that real-time tasks use."""
+    """The policy that the file has for a partition, or for all that real-time tasks use if it is the same."""
     if part is not None:
         return part.policy or taskset.platform.policy
     return taskset.policies[0] if len(taskset.policies) == 1 else taskset.platform.policy
 
 
 def described_objection(_file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """A trace of a real host that does not say what it was."""
+    """Objects to a trace of a real host without a description of the host."""
     if not host.known:
         text = "the trace does not say on what host it was recorded: its GPUs, clients and updates are unknown"
         yield Objection(Code.UNKNOWN, text, "record it again")
 
 
 def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """GPUs that run another policy than the file's, or did before, or that share their units."""
+    """Objects to GPUs with another policy than the file's, now or before, or whose units are shared."""
     taskset = file.taskset
     if host.policy is not None and (host.gpus or host.policy not in taskset.policies):
         part_of_it = " for a time" if host.gpus else ""
@@ -94,9 +94,9 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """GPUs whose most urgent process begins otherwise than the file says, or beside more processes.
+    """Objects to GPUs whose most urgent process begins otherwise than the file says, or beside more processes.
 
-    Turns only take processes off: so they do not harm a file that counts all, if each is handed on once in a segment.
+    Turns only take processes off, so they are harmless if the file counts all and a segment hands each turn on once.
     """
     wanted_way, values = file.taskset.platform.begin, file.taskset.platform.yields
     most = values.groups + max(len(users(file.taskset)) - 1, 0) if values else 0
@@ -115,7 +115,7 @@ def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def _unordered(taskset: Taskset, host: Host, gpu: GpuStatus) -> Iterator[Objection]:
-    """Tasks that own units: no GPU work waits for another task's, and no kernel executes on another task's units."""
+    """Tasks that own units: no GPU work may wait for another task's, and no kernel may use another task's units."""
     if gpu.policy is not Policy.TIMESLICED:
         text = f"the file is for policy federated, under which nobody orders the GPU, the host runs {gpu.policy.word}"
         yield Objection(Code.POLICY, text, f"`gpurt set policy timesliced --gpu {gpu.gpu}` changes that")
@@ -125,7 +125,7 @@ def _unordered(taskset: Taskset, host: Host, gpu: GpuStatus) -> Iterator[Objecti
 
 
 def noticing(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """Policy `job`: how the host's threads notice jobs, and on which CPU they do."""
+    """Policy `job`: objects to how the host's threads notice jobs, and to the CPU on which they do."""
     taskset = file.taskset
     if not any(one.jobs for one in taskset.rules):
         return
@@ -144,7 +144,7 @@ def _ms(time: int) -> str:
 
 
 def boosted_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """The demands of policy `boosted` on a host.  The host refuses what it cannot do, whatever the file's policy is."""
+    """The demands of policy `boosted` on a host.  The host refuses what it cannot do, whatever policy the file has."""
     taskset = file.taskset
     defeats = tuple(
         what for what, names in ((Defeats.BOUNDS, taskset.policies), (Defeats.RUN, _run_by(host)))
@@ -169,7 +169,7 @@ def _run_by(host: Host) -> list[str]:
 
 
 def _outside(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Iterator[Objection]:
-    """A real-time task above the normal priorities, also one that uses no GPU, could preempt a raised thread."""
+    """A real-time task above the normal priorities can preempt a raised thread, even if the task uses no GPU."""
     normal = min(gpu.normal_priorities for gpu in host.gpus)
     most, above = beyond_normal(taskset, normal)
     if normal and above:
@@ -179,7 +179,7 @@ def _outside(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Iter
 
 
 def _unraised(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Iterator[Objection]:
-    """Where threads raise themselves, only those of form `self` do."""
+    """If threads raise themselves, only threads of form `self` do."""
     others = raised_by_host(taskset, host.ran.waiting if host.ran else None)
     if others and not host.raises:
         (name, form), cure = others[0], "start it as root, at a priority above theirs"
@@ -189,14 +189,14 @@ def _unraised(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Ite
 
 
 def raised_by_host(taskset: Taskset, mode: Waiting | None = None) -> list[tuple[str, Form]]:
-    """The tasks whose threads do not raise themselves, with their forms; ``mode``: how all wait, None: as stated."""
+    """The tasks whose threads do not raise themselves, with their forms; ``mode``: all tasks' mode; None: as stated."""
     forms = [(task.name, task.form_in(mode or task.waiting)) for task in users(taskset)]
     forms += [(fork.task, Form.OWNER) for fork in taskset.forks if fork.hold]
     return [(name, form) for name, form in forms if form is not Form.SELF]
 
 
 def _asleep(taskset: Taskset, host: Host) -> Iterator[Objection]:
-    """The bounds for tasks that spin need updates that keep the caller busy."""
+    """The bounds for tasks that spin assume that an update keeps its caller busy."""
     spinning = [task.name for task in taskset.real_time if task.spins()]
     if not spinning:
         return
@@ -213,7 +213,7 @@ def _asleep(taskset: Taskset, host: Host) -> Iterator[Objection]:
 
 
 def partitions(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """The file needs one GPU for each partition, with that partition's clients only and its policy."""
+    """The file needs one GPU for each partition, with only that partition's clients, and with its policy."""
     taskset = file.taskset
     parts, there = len(taskset.parts), len(host.gpus) or host.count
     if parts > 1 and there and there != parts:
@@ -227,7 +227,7 @@ def partitions(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def _placed(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """Clients that use the GPU of another partition, or were started in another one."""
+    """Clients that use another partition's GPU, or were started in another partition."""
     tasks = {task.name: task for task in file.taskset}
     policies = {gpu.gpu: gpu.policy.word for gpu in host.gpus}
     homes: dict[int, str] = {}
@@ -257,7 +257,7 @@ def _placed(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def machine(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """CPUs and rights that tasks need, and how `gpurt run` has them wait."""
+    """The CPUs and rights that tasks need, and the mode in which `gpurt run` has them wait."""
     taskset = file.taskset
     lacking = sorted({task.cpu for task in taskset} - host.cpus) if host.cpus is not None else []
     if lacking:

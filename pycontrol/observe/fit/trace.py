@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A host in a trace: what was known of it while the trace was recorded, which the judge of the trace reads."""
+"""The host of a trace: its known facts during the recording, for the judge of the trace."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
 
 
 def joined_looks(before: Host, after: Host) -> Host:
-    """Two looks at a host as one: clients as they were at each, the later status of GPUs, and what was wrong at either.
+    """Joins two looks at a host: the clients of both, the GPUs' later status, and the troubles of both.
 
-    ``policy`` is one that a GPU had before and no longer has.
+    ``policy`` is a policy that a GPU had before and no longer has.
     """
     late = {one.gpu: (one.late, one.ready or 0) for one in before.gpus}
     had = {one.gpu: one.policy.word for one in before.gpus}
@@ -47,7 +47,7 @@ def joined_looks(before: Host, after: Host) -> Host:
 
 
 def _judged_of(one: ClientInfo) -> tuple[object, ...]:
-    """What a client is objected to for: looks that differ in it are kept."""
+    """The facts for which a client may be objected to: looks that differ in them are kept."""
     return (one.gpu, one.client, one.priority, one.own_priority, one.form, one.group, one.kept, one.yields, one.exempt,
             one.demoted, one.barred)  # fmt: skip
 
@@ -67,7 +67,7 @@ def saved(host: Host) -> str:
 
 
 def of_trace(recorded: Trace, file: TasksetFile) -> Host:
-    """The host that a trace was recorded on, and how its tasks ran.  Simulated ones have no more than a policy.
+    """The host that a trace was recorded on, and how its tasks ran.  A simulated host has only a policy.
 
     A process counts as the task of its program, else as the task whose jobs it reports in the trace.
     """
@@ -101,7 +101,7 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
 
 
 def _said(recorded: Trace, file: TasksetFile) -> dict[int, tuple[str, ...]]:
-    """The task whose jobs each process told of, by pid; the first one of a thread stands for all that it serves."""
+    """The task whose jobs each process reported, by pid; a thread's first task stands for all tasks that it serves."""
     tasks = {task.name: task for task in file.taskset}
     found: dict[int, set[str]] = {}
     command_of = commands_of(recorded)

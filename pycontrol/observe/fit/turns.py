@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objections to TSGs of a Tegra where slices and levels decide: bounds know one of each task, whose turns end."""
+"""Objections to TSGs of a Tegra that slices and levels order: bounds assume one TSG of each task, whose turns end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pycontrol.observe.fit.objection import Code, Objection
 
 
 def turns(there: Sequence[Hints], of: Mapping[int, Task]) -> Iterator[Objection]:
-    """The objections.  ``there``: the TSGs of all programs; ``of``: the task of each process that is one, by pid."""
+    """The objections.  ``there``: the TSGs of all programs; ``of``: the task of each process that is a task, by pid."""
     counts = Counter(of[one.pid].name for one in there if one.pid in of)
     for one in there:
         task, who = of.get(one.pid), f"TSG {one.tsg} of process {one.pid}"

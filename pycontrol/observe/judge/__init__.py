@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What was observed, judged by a file."""
+"""Judges observations by a taskset file."""

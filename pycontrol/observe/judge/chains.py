@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge's part that holds reactions and ages of chains against their bounds, and against what the file allows."""
+"""The judge's part for chains: compares reactions and ages with their bounds, and with the file's limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.traces.trace import Event
 from gpurt.units import exact_ms
 from pycontrol.observe.judge.finding import Log, What
 
-#: How links are known, as a remark.
+#: A remark: how the judge knows the links.
 DERIVED = (
     "no event says which value a job of a chain read: a sampled link takes the producer's last job that had ended when "
     "the consumer's started; a triggered one that of the same number, else the last that had started at its release"
@@ -23,7 +23,7 @@ DERIVED = (
 
 @dataclass(frozen=True, slots=True)
 class ChainCheck:
-    """A chain: by key the longest time seen, its bound, and what the file allows, ns; None: there is none."""
+    """A chain: by key, the longest observed time, its bound, and the file's limit, ns; None: there is none."""
 
     chain: str
     seen: Mapping[str, int]
@@ -32,41 +32,41 @@ class ChainCheck:
 
     @property
     def unseen(self) -> list[str]:
-        """The keys that the file limits and that no observation covers."""
+        """The keys that the file limits and that were never observed."""
         return [key for key in self.limits if key not in self.seen]
 
     @property
     def why_unseen(self) -> str:
-        """Why nothing is known of a key that the file limits; empty if something was seen of each."""
+        """Why nothing is known of a key that the file limits; empty if each was observed."""
         found = [f"chain {self.chain}: no {key} was seen, for no output with a whole chain behind it was"
                  for key in self.unseen]  # fmt: skip
         return next(iter(found), "")
 
     @property
     def exceeded(self) -> bool:
-        """Whether anything was."""
+        """Whether an observation exceeded a bound or a limit."""
         return any(map(self.above, MEASURE_KEYS))
 
     @property
     def unsound(self) -> bool:
-        """Whether more was seen than a bound, whatever the file allows."""
+        """Whether an observation exceeded a bound, whatever the file allows."""
         return any(self.seen[key] > bound for key, bound in self.bounds.items() if key in self.seen)
 
     def above(self, key: str) -> bool:
-        """Whether more was seen than the bound, or than the file allows."""
+        """Whether the observation exceeded the bound or the file's limit."""
         most = [limit[key] for limit in (self.bounds, self.limits) if key in limit]
         return key in self.seen and any(self.seen[key] > one for one in most)
 
 
 def _bounds(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> dict[str, int]:
-    """The chain's bounds by key, from those of its tasks by name, ns; none if a task has none."""
+    """The chain's bounds by key, ns, from its tasks' bounds by name; none if a task has no bound."""
     return {key: one.bound for key, one in bounded_chains(chain, taskset, responses).latencies.items()}
 
 
 def simulated_chains(
     chain: Chain, longest: Sequence[int], taskset: Taskset, responses: Mapping[str, int]
 ) -> ChainCheck:
-    """The longest times of a chain in simulated runs, 0 if there was none, beside its bounds and what the file allows.
+    """A chain's longest times in simulated runs (0: none), with its bounds and the file's limits.
 
     ``responses``: the bounds of tasks by name, ns.
     """
@@ -75,7 +75,7 @@ def simulated_chains(
 
 
 class _Judged:
-    """A chain, its bounds and limits; ``told``: those that the age of the last output has exceeded already."""
+    """A chain, its bounds and limits; ``told``: those that the age of the last output has already exceeded."""
 
     def __init__(self, chain: Chain, taskset: Taskset, bounds: Mapping[str, int]) -> None:
         self.watch = ChainWatch(chain, taskset)
@@ -88,13 +88,13 @@ class _Judged:
         return self.watch.chain
 
     def exceeded(self, key: str, value: int) -> list[tuple[str, int]]:
-        """The bound or limit that the value exceeds, in words, and that."""
+        """The bound or limit that the value exceeds: in words, and its value, ns."""
         whats = (("its bound is", self.bounds), ("the file allows", self.limits))
         return [(what, most[key]) for what, most in whats if key in most and value > most[key]]
 
 
 class JudgedChains:
-    """Takes the events of tasks, in the order in which they come.  ``bounds``: of tasks that have one, ns."""
+    """Judges chains from the events of tasks, in order of arrival.  ``bounds``: tasks' bounds by name, ns."""
 
     def __init__(self, file: TasksetFile, bounds: Mapping[str, int], log: Log) -> None:
         self._log, taskset = log, file.taskset
@@ -104,7 +104,7 @@ class JudgedChains:
         return bool(self._all)
 
     def feed(self, event: Event, task: str) -> None:
-        """An event of a task, by the file's name of it."""
+        """Takes an event of a task, which has this name in the file."""
         for one in self._all:
             told = one.told
             for key, value in one.watch.feed(event, task).items():
@@ -115,17 +115,17 @@ class JudgedChains:
                         self._add(event.time, one.chain, key, what, value, most)
 
     def advance(self, now: int) -> None:
-        """All events before ``now``, ns, have come: an output that no other one has replaced gets older."""
+        """All events before ``now``, ns, have come: the last output gets older if no other output has replaced it."""
         for one, what, age, most in list(self._aged(now)):
             one.told.add(what)
             self._add(now, one.chain, "max_age", what, age, most)
 
     def suspects(self, now: int) -> bool:
-        """Whether ``advance(now)`` would tell of an output's age."""
+        """Whether ``advance(now)`` would report the age of an output."""
         return any(True for _ in self._aged(now))
 
     def _aged(self, now: int) -> Iterator[tuple[_Judged, str, int, int]]:
-        """Ages of last outputs that no event has reported: chain, the limit in words, the age, and the limit, ns."""
+        """Ages of last outputs that no event has reported: chain, limit in words, age, and limit, ns."""
         for one in self._all:
             if (age := one.watch.age(now)) is not None:
                 for what, most in one.exceeded("max_age", age):
@@ -133,14 +133,14 @@ class JudgedChains:
                         yield one, what, age, most
 
     def forget(self, task: str = "") -> None:
-        """Chains of this task, or all chains, begin anew."""
+        """Starts the chains of this task, or all chains, anew."""
         for one in self._all:
             if not task or task in one.chain.tasks:
                 one.watch.forget()
                 one.told.clear()
 
     def lines(self) -> Sequence[ChainCheck]:
-        """The observations of each chain."""
+        """The observations of each chain, with its bounds and limits."""
         return [ChainCheck(one.chain.name, dict(one.watch.longest), one.bounds, one.limits) for one in self._all]
 
     def _add(self, time: int, chain: Chain, key: str, what: str, value: int, most: int) -> None:

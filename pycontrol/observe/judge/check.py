@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Observed response times against deadlines and bounds."""
+"""Compares observed response times with deadlines and bounds."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.judge.seen import commands_of, meaning
 
-#: A remark is made on a task if this many times the seen jobs could have been seen.
+#: A task gets a remark if this many times its observed jobs could have been observed.
 FEW_JOBS_FACTOR = 2
-#: Why the answer about a taskset without a real-time task is no.
+#: Why the answer for a taskset without a real-time task is no.
 NOTHING_OBSERVED = "there is no real-time task, so nothing was observed"
 
-#: The advice where tasks of a real run missed deadlines.
+#: The advice if tasks of a real run missed deadlines.
 LATE = (
     "tasks were late: `gpurt doctor` says what delays them on this machine, `gpurt analyze` whether the file's times "
     "leave them in time at all"
 )
-#: The same where they did not, and exceeded their bounds.
+#: The advice if tasks of a real run exceeded bounds, but missed no deadline.
 ABOVE_BOUNDS = (
     "no deadline was missed, but a bound was exceeded: a time in the file is too small, or something that the analysis "
     "does not have delays tasks; `gpurt doctor` says what does on this machine"
@@ -38,8 +38,8 @@ class TaskCheck:
     """One task: its observed response times, its bound and its deadline, ns.
 
     ``misses``: jobs that finished after their deadline, or were unfinished then.  ``segments``: GPU segments that
-    ended.  ``ended``: when its program ended if that was before the end of the run, ns.  ``above``: jobs
-    that were not done within their bound, also those that are not done at all.  ``period``: ns.
+    ended.  ``ended``: when its program ended, if before the end of the run, ns.  ``above``: jobs that were not done
+    within their bound, including unfinished jobs.  ``period``: ns.
     """
 
     task: str
@@ -61,12 +61,12 @@ class TaskCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether the task missed a deadline, exceeded its bound, or had no job that was seen."""
+        """Whether the task missed a deadline, exceeded its bound, or had no observed job."""
         return not self.best_effort and (not self.jobs or self.misses > 0 or self.above_bound)
 
 
 def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
-    """Remarks for the user: why no job was seen or was late, which programs ended early, and what the trace lacks."""
+    """Remarks for the user: why a job was late or not seen, which programs ended early, what the trace lacks."""
     silent = [f"{line.task} ({line.segments})" for line in lines if line.segments and not line.jobs]
     found = [NOTHING_OBSERVED] if all(line.best_effort for line in lines) else []
     if silent:
@@ -104,7 +104,7 @@ class Judged:
 
 def why_no(seen: Judged) -> str:
     """Why the answer is no; empty if jobs of every real-time task were seen, all in time, and nothing was found."""
-    if any(one.what is What.CLOCK for one in seen.findings):  # no time is worth much then
+    if any(one.what is What.CLOCK for one in seen.findings):  # times mean little then
         return incomplete(seen)
     late = [line for line in seen.lines if not line.best_effort and (line.above_bound or line.misses)]
     for line in sorted(late, key=lambda one: not one.misses):
@@ -115,7 +115,7 @@ def why_no(seen: Judged) -> str:
 
 
 def incomplete(seen: Judged) -> str:
-    """Why it says nothing that no late job was seen: some were not seen; empty if none is known to be missing."""
+    """Why it proves nothing that no late job was seen: some were not seen.  Empty: none is known to be missing."""
     if all(line.best_effort for line in seen.lines):
         return NOTHING_OBSERVED
     blind = [one for one in seen.findings if one.what.sort is Sort.BLIND]
@@ -132,24 +132,24 @@ def incomplete(seen: Judged) -> str:
 
 
 def _gone(lines: Sequence[TaskCheck]) -> str:
-    """The real-time tasks that were not there to the end; empty if all were.  Such tasks delayed no other then."""
+    """The real-time tasks that were missing at the end, and then delayed no other task; empty if none was."""
     gone = [line.task for line in lines if not line.best_effort and line.ended is not None]
     return f"jobs of {', '.join(gone)} are missing: the program ended before the run did" if gone else ""
 
 
 def unbounded_tasks(lines: Sequence[TaskCheck], test: Test) -> str:
-    """The real-time tasks that the test has no bound of; empty if it bounds every real-time task."""
+    """The real-time tasks for which the test has no bound; empty if it bounds all."""
     without = [line.task for line in lines if not line.best_effort and line.bound is None]
     return f"{test.name} has no bound of {', '.join(without)}" if without else ""
 
 
 def compare_tasks(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequence[TaskCheck]:
-    """One line for each task of the file; ``test``: whose bounds to compare with."""
+    """One line for each task of the file; ``test``: the test whose bounds to compare with."""
     return judged(trace, file, test).lines
 
 
 def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
-    """The verdict on a trace; ``test``: whose bounds to compare with."""
+    """The verdict on a trace; ``test``: the test whose bounds to compare with."""
     result = compiled.run_compiled(test, file.taskset) if test else None
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
     parts, known = len(file.taskset.parts), meant(trace, file)
@@ -160,28 +160,28 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
     findings = []
     for event in trace.events:
-        level = priorities.get(event.task)  # the highest of the trace, where the event does not say its own
+        level = priorities.get(event.task)  # the highest in the trace, if the event does not state its own
         findings += judge.feed(event, level if level is None or event.priority is None else event.priority)
     findings += judge.advance(trace.end)
     return Judged(task_lines(judge, _ended(trace, file)), findings, judge.chains)
 
 
 def _last_release(trace: Trace) -> int | None:
-    """When the last job of any task was released, ns; at the end some tasks go on for longer than others."""
+    """When the last job of any task was released, ns: at the end of a run some tasks continue longer than others."""
     return max((event.time for event in trace.events if event.kind is Kind.RELEASE), default=None)
 
 
 def _tellers(trace: Trace, known: Collection[str]) -> set[str]:
-    """The processes that report jobs of the file's tasks, perhaps after segments that had begun before the trace.
+    """The processes that report jobs of the file's tasks, perhaps after segments that began before the trace.
 
-    ``known``: the names of the trace that mean a task.
+    ``known``: the names in the trace that mean a task.
     """
     jobs = (event for event in trace.events if event.kind in (Kind.START, Kind.COMPLETE) and event.detail)
     return {event.detail or "" for event in jobs if event.task in known}
 
 
 def _told(trace: Trace) -> dict[str, int]:
-    """GPU priorities that tasks' programs had, where a run says so.  Nothing else does of tasks of the file."""
+    """The GPU priorities that the tasks' programs had, if the run states them; only the run states them."""
     try:
         found = json.loads(trace.meta.get(PRIORITIES, "{}"))
         return {str(name): int(priority) for name, priority in found.items()}
@@ -190,7 +190,7 @@ def _told(trace: Trace) -> dict[str, int]:
 
 
 def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
-    """For each task with a program that ended before the run did: when its first one ended, ns."""
+    """For each task with a program that ended before the run did: when the first such program ended, ns."""
     found: dict[str, int] = {}
     for name, task in meant(trace, file).items():
         ended = trace.tasks.get(name, About()).ended
@@ -200,9 +200,9 @@ def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
 
 
 def task_lines(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
-    """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns, beside what it saw.
+    """A line for each task of the judge's file; ``ended``: when its program ended early by other evidence, ns.
 
-    A worker need not tell of its jobs, nor be there to the end: a job of its task is over when it is done.
+    A worker need not report its jobs or last to the end: its job is over when its task's job is.
     """
     found = []
     workers = judge.file.taskset.started
@@ -219,6 +219,6 @@ def task_lines(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
 
 
 def meant(trace: Trace, file: TasksetFile) -> dict[str, str]:
-    """The task of the file that each name of the trace means (``meaning``); names that mean none are left out."""
+    """The file's task for each name in the trace (``meaning``); names that mean no task are omitted."""
     command_of = commands_of(trace)
     return {name: task for name in trace.names() if (task := meaning(file, name, command_of))}

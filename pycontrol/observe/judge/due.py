@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""When jobs that are under way become late, in bounded memory."""
+"""When unfinished jobs become late, in bounded memory."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
 
-#: With fewer entries than this, none is thrown away early.
+#: With fewer entries than this, no entry is thrown away early.
 MIN_ENTRIES_SWEPT = 1024
 
 
 class Due:
-    """Jobs, each with times at which it is to be looked at.
+    """Jobs, each with the times at which it must be looked at.
 
-    A job that ends early leaves its entries behind.  When more entries are held than twice those that were of use at
-    the last look, ``open_`` says of each whether it still is.  ``open_`` is called with the task's name and the job's
+    A job that ends early leaves its entries behind.  If the entries exceed twice those that the last look found useful,
+    ``open_`` says of each entry whether its job is unfinished.  Its arguments are the task's name and the job's
     release, ns.
     """
 
@@ -27,7 +27,7 @@ class Due:
         return len(self._heap)
 
     def add(self, time: int, task: str, release: int) -> None:
-        """The job that was released then is to be looked at after ``time``."""
+        """The job that was released at ``release`` must be looked at after ``time``."""
         heapq.heappush(self._heap, (time, task, release))
         if len(self._heap) > self._room:
             self._heap = [one for one in self._heap if self._open(one[1], one[2])]
@@ -35,13 +35,13 @@ class Due:
             self._room = max(MIN_ENTRIES_SWEPT, 2 * len(self._heap))
 
     def before(self, now: int) -> Iterator[tuple[str, int]]:
-        """Takes out what is due before ``now``: tasks and releases."""
+        """Removes the entries that are due before ``now``, and yields their tasks and releases."""
         while self._heap and self._heap[0][0] < now:
             _, task, release = heapq.heappop(self._heap)
             yield task, release
 
     def open_before(self, now: int) -> bool:
-        """Whether a job that is still under way is due before ``now``."""
+        """Whether an unfinished job is due before ``now``."""
         while self._heap and self._heap[0][0] < now:
             if self._open(*self._heap[0][1:]):
                 return True
@@ -49,5 +49,5 @@ class Due:
         return False
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all jobs."""
         self._heap.clear()

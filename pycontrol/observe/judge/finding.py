@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The findings of a judge in a running system, or in a trace of one."""
+"""The findings of a judge about a running system, or about a trace of one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from enum import Enum
 class Sort(str, Enum):
     """What a finding means.
 
-    PROMISE: what the analysis promises did not hold.  ASSUMPTION: what it takes for granted did not hold, so that it
-    promises nothing until the system has been idle once.  BLIND: the judge did not see everything.
+    PROMISE: something that the analysis promises did not hold.  ASSUMPTION: something that the analysis assumes did not
+    hold, so it promises nothing until the system has been idle once.  BLIND: the judge did not see everything.
     """
 
     PROMISE = "promise"
@@ -46,7 +46,7 @@ class What(str, Enum):
 
     @property
     def sort(self) -> Sort:
-        """What it means."""
+        """The meaning of the kind."""
         if self in (What.BOUND, What.DEADLINE, What.CHAIN):
             return Sort.PROMISE
         return Sort.BLIND if self in (What.LOST, What.CLOCK) else Sort.ASSUMPTION
@@ -56,8 +56,8 @@ class What(str, Enum):
 class Finding:
     """One finding at ``time``, ns of the events' clock.
 
-    ``seen``, ``allowed``: ns, None where they are no times.  ``because``: of a broken promise, assumptions that were
-    seen broken before it since the system was idle last; empty: none was seen.
+    ``seen``, ``allowed``: ns; None if they are no times.  ``because``: for a broken promise, the assumptions that were
+    seen broken since the system was last idle; empty: none.
     """
 
     time: int
@@ -93,7 +93,7 @@ class Log:
         self, time: int, what: What, task: str, text: str, job: int | None = None, seen: int | None = None,
         allowed: int | None = None,
     ) -> None:  # fmt: skip
-        """Adds a finding; a broken promise also gets the assumptions that were broken before it."""
+        """Adds a finding; a finding of a broken promise also gets the assumptions that were broken before it."""
         because: tuple[What, ...] = ()
         if what.sort is Sort.PROMISE:
             because = tuple(self.excuses)
@@ -103,6 +103,6 @@ class Log:
         self._new.append(Finding(time, what, task, text, job, seen, allowed, because))
 
     def take(self) -> list[Finding]:
-        """The findings since this was called last."""
+        """The findings since the previous call."""
         new, self._new = self._new, []
         return new

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The one judge of observed jobs and segments: `gpurt trace check` feeds it a trace, `gpurt watch` a host's events.
 
-The judge compares with the promises of the analysis (bounds, deadlines), and with the assumptions of the analysis, and
-keeps the two apart.  The assumptions are segments' worst cases, CPU times, periods, the cost of updates, and the set of
-clients.
+The judge compares with the promises of the analysis (bounds, deadlines) and with its assumptions, and keeps the two
+apart.  The assumptions are worst cases of segments, CPU times, periods, the cost of updates, and the set of clients.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from pycontrol.observe.judge.serving import Serving
 from pycontrol.observe.judge.slept import Slept
 from pycontrol.observe.judge.strangers import MAX_STRANGERS, Strangers
 
-#: The ``jump`` of running hosts, ns: they tell of an update after events that are younger.
+#: The ``jump`` for running hosts, ns: they report an update after events that are younger.
 JUMP = 1_000_000_000
-#: Kinds of running hosts whose time is a program's word, or is told of later: by a busy host much later.
+#: Kinds of events whose time a program states, or which a host reports later, a busy host much later.
 SAID = (Kind.RELEASE, Kind.START, Kind.COMPLETE, Kind.COPY)
 
 
@@ -38,15 +37,15 @@ class Judge:
 
     Args:
         file: the system as its file describes it.
-        bounds: of tasks that have one, ns.
-        policy: the host's; None: the file's.
-        patience: how much later than it happened an event may come, ns.  A job that is not done is late only then, and
-            only when `advance` says so.  0: events come in order of time.
+        bounds: tasks' bounds by name, ns.
+        policy: the host's policy; None: the file's.
+        patience: how long after it happened an event may come, ns.  An unfinished job counts as late only after that,
+            and only when `advance` says so.  0: events come in order of time.
         jump: a clock that goes back by more than this has jumped, ns; 0: events come in order of time.
-        gpus: how many the host has; 0: not known.
+        gpus: the host's number of GPUs; 0: not known.
         observe: called with the task and the response time of each job, ns.
-        until: when the last job was released, ns: what a chain has put out gets no older then; None: more come.
-        tellers: the processes that will report jobs of the file's tasks, as is known.
+        until: when the last job was released, ns: a chain's last output gets no older then; None: more jobs come.
+        tellers: the processes that are known to report jobs of the file's tasks later.
         command_of: the fingerprint of a process's command, by pid.
     """
 
@@ -61,7 +60,7 @@ class Judge:
         before = {name for names in file.taskset.triggers.values() for name in names}
         units = any(one.units for one in file.taskset.rules)
         self._least = {t.name: shortest(t) for t in file.taskset if t.name in before or units}
-        if file.taskset.triggers:  # whose releases are as late as the jobs before them
+        if file.taskset.triggers:  # its releases are as late as the jobs before it
             jitters = jitters_of(file.taskset, bounds)
             file = replace(file, taskset=with_jitters(file.taskset, jitters))
         self.file, self.bounds, self.patience = file, bounds, patience
@@ -79,11 +78,11 @@ class Judge:
         self._serving = Serving(file.taskset, self._log)
         self._slept = Slept(self._log)
         self._latest = self._released = 0
-        self._idle: tuple[int, dict[What, None]] = 0, {}  # since when, and what was seen broken before
+        self._idle: tuple[int, dict[What, None]] = 0, {}  # since when, and which assumptions broke before
 
     @property
     def counts(self) -> Counter[tuple[What, str]]:
-        """The number of findings by kind and task; the task is empty for findings about none."""
+        """The number of findings by kind and task; the task is empty if a finding is about none."""
         return self._log.counts
 
     @property
@@ -96,45 +95,45 @@ class Judge:
         return self._tasks[task].tally
 
     def left(self, task: str) -> int | None:
-        """When its program was gone, ns, if no other has come since, and others have had jobs beside its missing ones.
+        """When the task's program was gone, ns; None if another has come, or if no other task has had jobs since.
         """
         seen = self._tasks[task]
         return seen.left if seen.left is not None and seen.left + seen.task.period < self._released else None
 
     def feed(self, event: Event, priority: int | None = None) -> list[Finding]:
-        """Takes the next event, of a client of that GPU priority if it is known, and returns what it shows."""
+        """Takes the next event, with its client's GPU priority if known, and returns its findings."""
         self._check_clock(event)
         handler = _HANDLERS.get(event.kind)
         if handler:
             handler(self, event, priority)
         if self._chains and (seen := self._of(event)):
             self._chains.feed(event, seen.task.name)
-        if not self.patience and event.kind is not Kind.RELEASE:  # which is told of with what follows, perhaps its end
+        if not self.patience and event.kind is not Kind.RELEASE:  # a release is reported late, maybe with its job's end
             self._expire(self._latest)
         return self._log.take()
 
     def advance(self, now: int) -> list[Finding]:
-        """All events from before `now`, ns of their clock, have been fed: returns what has become late."""
+        """All events before `now`, ns of their clock, have been fed: returns the findings about late jobs."""
         self._expire(now - self.patience)
         return self._log.take()
 
     def suspects(self, now: int) -> bool:
-        """Whether `advance(now)` would tell of something that has not happened yet."""
+        """Whether `advance(now)` would report something that no event has reported yet."""
         late = now - self.patience
         return self._due.open_before(late) or self._chains.suspects(late)
 
     def report(self, time: int, what: What, task: str, text: str) -> list[Finding]:
-        """Takes note of something that no event tells."""
+        """Adds a finding that no event shows."""
         self._log.add(time, what, task, text)
         return self._log.take()
 
     def blind(self, time: int, text: str) -> list[Finding]:
-        """The clock has jumped in a way that no event tells."""
+        """Notes that the clock has jumped, which no event shows."""
         self._forget()
         return self.report(time, What.CLOCK, "", text)
 
     def _of(self, event: Event) -> SeenTask | None:
-        """The task that the event's name means."""
+        """The file's task that the event's name means."""
         if event.task not in self._meanings:
             if len(self._meanings) > MAX_STRANGERS:
                 self._meanings.clear()
@@ -153,7 +152,7 @@ class Judge:
             self._latest = event.time
 
     def _forget(self) -> None:
-        """Jobs and segments under way may have ended unseen, and others may have begun."""
+        """Forgets jobs and segments under way: they may have ended unseen, and others may have begun."""
         self._due.clear()
         self._serving.clear()
         self._chains.forget()
@@ -173,7 +172,7 @@ class Judge:
             text = f"released when job {open_.number} was: two programs do its jobs, and the bound is for one"
             self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job)
         since, excuses = self._idle
-        if event.time < since:  # it waited, and nobody had told of it
+        if event.time < since:  # the job waited, and no event had reported it
             self._log.excuses = excuses | self._log.excuses
         if open_ is None:
             self._check_period(seen, event)
@@ -186,7 +185,7 @@ class Judge:
 
     def _check_period(self, seen: SeenTask, event: Event) -> None:
         apart = seen.arrivals.release(event.time)
-        if seen.task.name in self._workers:  # which begins when its task says so
+        if seen.task.name in self._workers:  # its task says when it begins
             return
         if apart is None or seen.task.best_effort:
             return
@@ -244,7 +243,7 @@ class Judge:
         self._settle()
 
     def _ended(self, seen: SeenTask, event: Event, release: int) -> OpenJob:
-        """Removes the job that ends.  A job has no segments if the judge neither saw nor learnt when it began."""
+        """Removes the job that ends.  A job has no segments if the judge does not know when it began."""
         job, text = seen.jobs.pop(release, None), ""
         if job is None and seen.tells:
             text = "ended, and had not begun, or ended twice: two programs do its jobs, and the bound is for one"
@@ -256,7 +255,7 @@ class Judge:
         return job or OpenJob(event.job, release)
 
     def _check_teller(self, seen: SeenTask, event: Event) -> None:
-        """Programs report jobs themselves: one that reports the end of another's job hides that the job is late."""
+        """Checks who reports a job: a process that reports the end of another's job hides that the job is late."""
         if not event.detail:
             return
         pid = event.process
@@ -281,7 +280,7 @@ class Judge:
             self._log.add(event.time, What.CPU_TIME, task.name, text, event.job, event.duration, least)
 
     def _check_response(self, seen: SeenTask, job: OpenJob, now: int) -> None:
-        """The job was not done before `now`."""
+        """Judges a job that was not done before `now`."""
         task, spent = seen.task, now - job.release
         bound = self.bounds.get(task.name)
         if bound is not None and spent > bound and not job.above and not job.gone:
@@ -313,7 +312,7 @@ class Judge:
         return max(task.deadline, self.bounds.get(task.name, 0))
 
     def _settle(self) -> None:
-        """The assumptions broken before do not matter once the system is idle, as far as the judge can know."""
+        """Drops the assumptions that were broken before, once the system is idle as far as the judge knows."""
         if self._log.excuses and not any(seen.active for seen in self._tasks.values()):
             self._idle = self._latest, self._log.excuses
             self._log.excuses = {}
@@ -343,7 +342,7 @@ class Judge:
             self._settle()
 
     def _alone(self, seen: SeenTask) -> bool:
-        """Whether no other thread of its process uses the GPU, so that its client's segments are its own."""
+        """Whether no other thread of the task's process uses the GPU: its client's segments are the task's then."""
         return seen.task.name not in self._serving.joined
 
     def _gone(self, event: Event, _priority: int | None) -> None:
@@ -356,7 +355,7 @@ class Judge:
         self._settle()
 
     def _leave(self, seen: SeenTask, now: int, pid: str) -> None:
-        """The program is gone, and does not end its jobs.  The next one may begin with segments outside jobs."""
+        """The program is gone, and ends no jobs.  The next program may begin with segments outside jobs."""
         if pid and seen.tellers and pid not in seen.tellers:
             return  # another process of that name
         seen.tells, seen.left = False, now
@@ -402,7 +401,7 @@ class Judge:
         self._log.add(event.time, What.ENDED, "", text)
 
     def _lost(self, event: Event, _priority: int | None) -> None:
-        if event.task:  # only what its own program says of it was lost
+        if event.task:  # only its own program's reports were lost
             if seen := self._of(event):
                 text = f"{event.detail}; those under way are left out"
                 self._log.add(event.time, What.LOST, seen.task.name, text)
@@ -414,7 +413,7 @@ class Judge:
 
 
 def _homes(file: TasksetFile) -> dict[str, str]:
-    """The group of each task with workers, and of each worker."""
+    """The groups of tasks with workers and of workers, by task."""
     return {name: file.launch[name].group or "" for name in file.taskset.forked if name in file.launch}
 
 

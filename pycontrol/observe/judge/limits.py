@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The times that a taskset file allows segments, jobs and updates to take."""
+"""The longest times that a taskset file allows for segments, jobs and updates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pycontrol.observe.judge.seen import Held, on_cpu
 
 
 class Limits:
-    """The limits under ``policy``, on a host with so many ``gpus``.  Without update costs in the file some are unknown.
+    """Limits under ``policy`` on a host with this many ``gpus``.  Some are unknown if the file has no update costs.
 
-    A host with a GPU for each partition has the partitions' order.  Any other host does not say which partition an
-    update is of, so that the costliest partition's count there.
+    A host with a GPU for each partition has them in the partitions' order.  Any other host does not say to which
+    partition an update belongs: the costliest partition's costs count then.
     """
 
     def __init__(self, file: TasksetFile, policy: PolicyFacts, gpus: int) -> None:
@@ -21,7 +21,7 @@ class Limits:
         taskset = file.taskset
         begins, values = taskset.platform.begin != ISOLATED, taskset.platform.yields
         self._unknown = bool(file.lacks) or (begins and values is None)
-        #: For so long others may execute beside an owner that does not wait until they are off.
+        #: How long others may execute beside an owner that does not wait until they are off, ns.
         self._beside_it = 0
         if begins and values:
             self._beside_it = values.lazy + 2 * values.decision + taskset.platform.epsilon + taskset.platform.region
@@ -37,17 +37,16 @@ class Limits:
         self._delays = {task.name: self._delaying(task) for task in taskset}
 
     def _delaying(self, task: Task) -> list[tuple[Task, int]]:
-        """The tasks that make the owner's end late, and what a job of each takes of the owner's time at most, ns.
+        """The tasks that delay the owner's end, and how much of the owner's time a job of each takes at most, ns.
 
-        All that other tasks do counts where less is not known.  That is so for a task and its workers, which own the
-        GPU together, and where tasks share a TSG: it has work of all tasks on the GPU while one task owns it.  It is
-        also so where tasks of other partitions can have the CPU for as long as they wait there (``_beside``), and where
-        tasks hold resources, for whose sections the owner's thread can wait.
+        All execution of the other tasks counts if no smaller value is known.  This holds in four cases.  A task and its
+        workers own the GPU together.  Tasks share a TSG, which has work of all of them on the GPU while one owns
+        it.  Tasks of other partitions can have the CPU for as long as they wait there (``_beside``).  Tasks hold
+        resources, for whose sections the owner's thread can wait.
 
-        Tasks of the owner's CPU that are no less urgent can take that CPU. At the gate the owner lets tasks pass that
-        are no less urgent on the GPU. Such a task gets its turn even if its own CPU is executing a more urgent task,
-        which the owner then waits for.  Under `boosted` the task that decides has its CPU, or waits for the G^m of a
-        raised task.
+        Tasks of the owner's CPU that are no less urgent can take that CPU.  At the gate, the owner lets pass tasks that
+        are no less urgent on the GPU.  Such a task gets its turn even if its own CPU executes a more urgent task; the
+        owner waits for both.  Under `boosted` the deciding task has its CPU, or waits for the G^m of a raised task.
         """
         tasks = self._file.taskset
         passing = [one for one in self._sharing(task) if one.segment_priority >= task.segment_priority]
@@ -67,22 +66,22 @@ class Limits:
         return [(one, takes[one.name]) for one in tasks if one.name in takes and one is not task]
 
     def _all_of(self, one: Task) -> int:
-        """What a job of a task takes of CPUs and the GPU, with its updates and wake-ups, ns."""
+        """How long a job of a task takes CPUs and the GPU, with its updates and wake-ups, ns."""
         return one.cpu_time + one.gpu_time + self.updates(one) + (1 + 3 * one.eta) * self._latency
 
     def _beside(self, cpus: set[int], task: Task) -> list[Task]:
         """The tasks of these CPUs that use another part of the GPU.  Nothing preempts their updates there.
 
-        Best effort does so under policies lock-* alone.
+        Best-effort tasks count only under policies lock-*.
         """
         tasks = self._file.taskset
         users = [one for one in tasks if one.uses_gpu and (not one.best_effort or self._policy.locks)]
         return [one for one in users if one.cpu in cpus and tasks.part_of(one) != tasks.part_of(task)]
 
     def _endless(self, one: Task, late: list[Task]) -> bool:
-        """Whether a task of another part may keep a CPU from one of ``late`` for longer than its own job executes.
+        """Whether a task of another part may keep a CPU from a task of ``late`` for longer than its own job executes.
 
-        It is raised while it owns its part, or spins for it until others there are done.
+        It is raised while it owns its part, or it spins until other tasks there are done.
         """
         if self._policy.raises:
             return True
@@ -92,7 +91,7 @@ class Limits:
         return self._costs[self._file.taskset.part_of(task)][0]
 
     def _sharing(self, task: Task) -> list[Task]:
-        """The other real-time tasks that use its part of the GPU."""
+        """The other real-time tasks that use the task's part of the GPU."""
         tasks = self._file.taskset
         part = tasks.part_of(task)
         return [one for one in tasks.real_time if one.uses_gpu and one is not task and tasks.part_of(one) == part]
@@ -110,10 +109,10 @@ class Limits:
         return 2 * task.eta * self._epsilon[task.name]
 
     def off_cpu(self, task: Task, time: int) -> int | None:
-        """How long a job may be off its CPU outside its segments, of the ``time`` that it takes, ns; None: not known.
+        """How much of its ``time`` a job may be off its CPU outside of its segments, ns; None: not known.
 
-        That are the tasks of its CPU that are no less urgent, and under `boosted` all that may be raised there.  Each
-        has the CPU for its own work and wake-ups, and for as long as it spins; updates preempt every task.
+        It sums over the tasks of its CPU that are no less urgent, and under `boosted` those raised there.  Each has the
+        CPU for its own work and wake-ups, and for as long as it spins.  Updates preempt every task.
         """
         tasks, raises = self._file.taskset, self._policy.raises
         if tasks.resources or tasks.forks or self._unknown:
@@ -125,7 +124,7 @@ class Limits:
             takes = 0
             if one.cpu == task.cpu and (one.priority >= task.priority or (raises and one.uses_gpu)):
                 takes = one.deadline if one.spins() else on_cpu(one) + (1 + 3 * one.eta) * self._latency
-            if one.cpu == task.cpu or self._policy.jobs:  # whose thread updates on any CPU
+            if one.cpu == task.cpu or self._policy.jobs:  # a job's thread updates on any CPU
                 takes += self.updates(one)
             most += _jobs(one, time) * takes
         return most
@@ -136,10 +135,10 @@ class Limits:
 
     def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
         """The declared worst case of a segment, and how long it may own the GPU, ns; ``owned``: how long it has owned
-        it.
+        the GPU.
 
-        It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).  Its thread wakes up
-        each time that it gets the GPU, and when its work is done.
+        A segment owns the GPU until its end has been decided, which other tasks delay (``_delaying``).  Its thread
+        wakes up each time that it gets the GPU, and when its work is done.
         """
         worst = self._worst[task.name]
         delays = self._delays[task.name]
@@ -152,10 +151,10 @@ class Limits:
 
 
 def _jobs(task: Task, time: int) -> int:
-    """How many jobs of a task can have any part in a time, ns, if each meets its deadline."""
+    """How many jobs of a task can overlap an interval of length ``time``, ns, if each meets its deadline."""
     return (time + task.jitter + max(task.deadline - task.period, 0)) // task.period + 2
 
 
 def _cpu(task: Task) -> int | None:
-    """A task that waits busily executes for as long as it waits."""
+    """A job's CPU time, ns; None: not known, since a task that spins executes for as long as it waits."""
     return None if task.spins() or task.best_effort else task.cpu_time + task.misc_time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The memory of a judge about the tasks of a file while the judge looks at their jobs and segments."""
+"""A judge's memory about a file's tasks while it looks at their jobs and segments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.taskset import TasksetFile
 from analysis.traces.trace import HOST, Trace
 from pycontrol.machine.programs import tasks_of
 
-#: A program is broken if its task has more jobs or segments under way than this.
+#: A program counts as broken if its task has more jobs or segments under way than this.
 MOST_OPEN = 1000
 
 
@@ -27,10 +27,10 @@ def commands_of(recorded: Trace) -> Callable[[str], str]:
 
 
 def meaning(file: TasksetFile, name: str, command_of: Callable[[str], str]) -> str | None:
-    """The task of the file that a name in a trace means: the task of that name.
+    """The file's task that a name in a trace means: the task of that name, if any.
 
-    `gpurt trace record` names a process NAME-PID.  The name means the task that the process is (``tasks_of``), if there
-    is only one.  None: the name means no task.  ``command_of``: the fingerprint of a process's command, by pid.
+    `gpurt trace record` names a process NAME-PID.  This name means the task that the process is (``tasks_of``), if
+    there is exactly one.  ``command_of``: the fingerprint of a process's command, by pid.
     """
     program, _, pid = name.rpartition("-")
     tasks = [task.name for task in file.taskset if task.name == name]
@@ -40,22 +40,22 @@ def meaning(file: TasksetFile, name: str, command_of: Callable[[str], str]) -> s
 
 
 class Arrivals:
-    """When the jobs of a task arrived, as its releases and the arrivals before allow.
+    """When the jobs of a task arrived, as their releases and the previous arrivals permit.
 
-    A release r belongs to an arrival in [r - J, r], which is T after the one before at least, and ``gap`` at most.  If
-    there is none, no arrivals explain the releases.  The distance of two releases alone, T - J at least, would miss
-    what drifts over several jobs.
+    A release r belongs to an arrival in [r - J, r].  It is at least T and at most ``gap`` after the previous
+    arrival.  If there is no such arrival, no arrivals explain the releases.  A look at the distance of two releases
+    alone, at least T - J, would miss a drift over several jobs.
 
     Args:
-        gap: the longest distance of two arrivals, ns, where a bound rests on it.
+        gap: the longest distance of two arrivals that a bound relies on, ns, if any does.
     """
 
     def __init__(self, task: Task, gap: int | None = None) -> None:
         self.task, self.gap = task, gap
-        self._last: tuple[int, int] | None = None  # the earliest and the latest that the last arrival can be
+        self._last: tuple[int, int] | None = None  # the earliest and the latest possible time of the last arrival
 
     def release(self, at: int) -> int | None:
-        """Takes the next release; how long after the arrival before it is, ns, if that is wrong; else None."""
+        """Takes the next release; returns its distance from the previous arrival, ns, if that is wrong, else None."""
         before, self._last = self._last, (at - self.task.jitter, at)
         if before is None:
             return None
@@ -69,17 +69,17 @@ class Arrivals:
         return None
 
     def forget(self) -> None:
-        """Releases were not seen: the next one is as the first."""
+        """Starts anew: releases were not seen, so the next release counts as the first."""
         self._last = None
 
 
 @dataclass
 class Tally:
-    """The observations of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too.
+    """The observations of a task; times in ns.  ``misses`` includes jobs that were unfinished at their deadline.
 
-    ``longest``: for how long a segment owned the GPU at most; ``owned``, ``waited``: for how long all segments owned
-    it, and waited for it.  ``jitter``: how long after its release a job began at most.  ``above``: jobs that were not
-    done within their bound, also those that are not done at all.
+    ``longest``: the longest time that a segment owned the GPU.  ``owned``, ``waited``: how long all segments owned it
+    and waited for it.  ``jitter``: the longest time from a job's release to its begin.  ``above``: jobs that were not
+    done within their bound, including unfinished jobs.
     """
 
     jobs: int = 0
@@ -95,10 +95,10 @@ class Tally:
 
 @dataclass
 class OpenJob:
-    """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended.
+    """An unfinished job: its number, and how many segments it has begun.  ``gone``: its program has ended.
 
-    ``start``: when it began, if that is known.  ``owned``, ``inside``: how long its finished segments owned the GPU,
-    and took from their begins to their ends, ns.
+    ``start``: when it began, if known.  ``owned``, ``inside``: how long its finished segments owned the GPU, and took
+    from begin to end, ns.
     """
 
     number: int | None
@@ -114,10 +114,10 @@ class OpenJob:
 
 @dataclass
 class Held:
-    """A segment: since when its client has waited for the GPU or owned it (None: neither now), and for how long in all.
+    """A segment: since when its client waits for the GPU or owns it (None: it does not), and its totals so far.
 
-    ``place``: its index in its job, from 0; -1: unknown, as the job is.  ``begin``: when it began.  ``told``: whether
-    it was reported as too long.
+    ``place``: its index in its job, from 0; -1: its job is not known.  ``begin``: when it began.  ``told``: whether it
+    was reported as too long.
     """
 
     job: OpenJob | None
@@ -130,19 +130,19 @@ class Held:
     told: bool = False
 
     def owned(self, now: int) -> int:
-        """For how long its client has owned the GPU so far, ns."""
+        """How long the segment's client has owned the GPU so far, ns."""
         return self.total + (max(0, now - self.since) if self.since is not None else 0)
 
 
 @dataclass
 class SeenTask:
-    """The state of a task: its jobs by release, their arrivals, and the segments by the names of its processes.
+    """The state of a task: its jobs by release, their arrivals, and its segments by the names of its processes.
 
-    ``tells``: whether it reports its jobs, so that those under way are known; ``told``: whether it ever has.
-    ``lost``: events were lost since it was seen last, so that what it does now is not known.  ``flooded``: more jobs
-    were under way than are kept.  ``gap``: the longest distance of its arrivals, ns, where a chain rests on it.
-    ``tellers``: the processes that tell of its jobs and are not gone, the latest last.  ``left``: when its program was
-    gone, ns; None: another has come, or none was.
+    ``tells``: whether it reports its jobs, so that its present jobs are known; ``told``: whether it ever
+    did.  ``lost``: events were lost since it was last seen, so its present activity is not known.  ``flooded``: it had
+    more unfinished jobs than the judge keeps.  ``gap``: the longest distance of its arrivals that a chain relies on,
+    ns.  ``tellers``: the processes that report its jobs and are not gone, latest last.  ``left``: when its program was
+    gone, ns; None: it is there, or never was.
     """
 
     task: Task
@@ -163,7 +163,7 @@ class SeenTask:
 
     @property
     def active(self) -> bool:
-        """Whether a job or a segment of it is under way, or may be."""
+        """Whether a job or a segment of the task is under way, or may be."""
         return bool(self.jobs or self.held or self.lost)
 
     def known(self) -> None:
@@ -180,7 +180,7 @@ class SeenTask:
         self.tellers.clear()
 
     def add(self, job: OpenJob) -> bool:
-        """Adds a job; drops the oldest if there are too many.  Returns whether this is the first of a row of drops."""
+        """Adds a job; drops the oldest if there are too many.  Returns whether this drop is the first in a row."""
         full, before = len(self.jobs) >= MOST_OPEN, self.flooded
         if full:
             del self.jobs[next(iter(self.jobs))]
@@ -189,13 +189,13 @@ class SeenTask:
         return full and not before
 
     def holder(self, name: str) -> str:
-        """The name under which a process began its segment: it may have named its task since."""
+        """The name under which a process began its segment.  The process may have named its task since."""
         if name not in self.held and name == self.task.name and len(self.held) == 1:
             return next(iter(self.held))
         return name
 
     def current(self) -> OpenJob | None:
-        """The job that executes: a task's jobs execute one after the other."""
+        """The executing job: a task's jobs execute one after the other."""
         return next((job for job in self.jobs.values() if not job.gone), None)
 
 

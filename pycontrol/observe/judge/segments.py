@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge's part that follows tasks through their GPU segments, and says what the file rules out."""
+"""The judge's part that follows tasks through their GPU segments, and reports what the file rules out."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from pycontrol.observe.judge.seen import MOST_OPEN, Held, OpenJob, SeenTask
 
 
 class Segments:
-    """Takes the events of segments in the order in which they come, each with what is known of its task."""
+    """Takes the events of segments in order of arrival, each with its task's state."""
 
     def __init__(
         self, policy: PolicyFacts, limits: Limits, log: Log, levels: Mapping[str, int], homes: Mapping[str, str]
     ) -> None:  # fmt: skip
         """``levels``: the GPU priorities of segments, by task.
 
-        ``homes``: the groups of workers and of tasks that have some, whose bounds are for members of one group.
+        ``homes``: the groups of workers and of tasks with workers: their bounds are for members of one group.
         """
         self._policy, self._limits, self._log, self._levels, self._homes = policy, limits, log, levels, homes
-        self._users: dict[str, str] = {}  # whose groups those are: their first member's that was seen
+        self._users: dict[str, str] = {}  # the users of those groups: of the first member seen
 
     def begin(self, seen: SeenTask, event: Event, priority: int | None) -> None:
-        """A segment begins, of a client of that GPU priority if it is known."""
+        """A segment begins; ``priority``: its client's GPU priority if known."""
         self._check_priority(seen.task, event, priority)
         self._check_home(seen.task, event)
         job = seen.current()
         self._check_single(seen, event, job)
-        if not seen.told:  # else only its next job says that the one before it has ended
+        if not seen.told:  # else only its next job shows that the previous job has ended
             seen.lost = False
-        if len(seen.held) >= MOST_OPEN:  # each of these was told of
+        if len(seen.held) >= MOST_OPEN:  # each of these was reported
             del seen.held[next(iter(seen.held))]
         place = 0
         if job:
@@ -42,14 +42,14 @@ class Segments:
         seen.held[event.task] = Held(job, place if job else -1, event.time, event.time)
 
     def grant(self, seen: SeenTask, event: Event) -> None:
-        """Its client gets the GPU, for the first time or again."""
+        """The segment's client gets the GPU, for the first time or again."""
         if held := seen.held.get(seen.holder(event.task)):
             if held.asked is not None:
                 seen.tally.waited += max(0, event.time - held.asked)
             held.asked, held.since = None, event.time
 
     def preempt(self, seen: SeenTask, event: Event) -> None:
-        """Its client loses the GPU."""
+        """The segment's client loses the GPU."""
         if (held := seen.held.get(seen.holder(event.task))) and held.since is not None:
             held.total, held.since = held.total + event.time - held.since, None
             held.asked = event.time
@@ -66,7 +66,7 @@ class Segments:
         return seen.held.pop(seen.holder(event.task), None)
 
     def check_held(self, tasks: Iterable[SeenTask], now: int) -> None:
-        """The segments of these tasks that have not ended by then: one may have taken too long already."""
+        """Checks the segments of these tasks that have not ended by ``now``: one may have taken too long already."""
         for seen in tasks:
             for held in seen.held.values():
                 self._judge_length(seen.task, held, held.owned(now), now)
@@ -80,14 +80,14 @@ class Segments:
             self._log.add(event.time, What.PRIORITY, task.name, text)
 
     def _check_home(self, task: Task, event: Event) -> None:
-        """A host's event names the group; the simulator's, which names no GPU, does not."""
+        """Checks the group: a host's event names it; a simulator's event, which names no GPU, does not."""
         home = self._homes.get(task.name)
         if not home or event.gpu is None:
             return
         user = event.user or ""
         if event.group != home:
             there = f"group {visible(event.group)}" if event.group else "no group"
-        elif user and user != self._users.setdefault(home, user):  # that of one which has ended is not known
+        elif user and user != self._users.setdefault(home, user):  # the user of a process that has ended is not known
             there = f"user {visible(user)}'s group of that name, as others are not"
         else:
             return
@@ -95,7 +95,7 @@ class Segments:
         self._log.add(event.time, What.PRIORITY, task.name, text)
 
     def _check_single(self, seen: SeenTask, event: Event, job: OpenJob | None) -> None:
-        """A task has GPU segments, in its jobs if it tells of jobs, and one after the other."""
+        """Checks that segments are inside jobs, if the task reports jobs, and that they come one after the other."""
         task, text = seen.task, ""
         if not task.eta:
             text = "began a GPU segment, the file declares none"
@@ -116,7 +116,7 @@ class Segments:
         self._judge_length(seen.task, held, owned, now)
 
     def _judge_length(self, task: Task, held: Held, owned: int, now: int) -> None:
-        """Its client owned the GPU for longer than the segment, updates, and more urgent tasks of its CPU can take."""
+        """Reports a client that owned the GPU longer than its segment, updates, and delays by other tasks can take."""
         if held.told:
             return
         if (limits := self._limits.segment(task, held, owned)) and owned > limits[1]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge's part that sees which jobs one thread or one process serves, and compares that with the file."""
+"""The judge's part that finds which jobs one thread or one process serves, and compares that with the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pycontrol.observe.judge.seen import MOST_OPEN
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A job that its process has said to be over."""
+    """A job that its process has reported as over."""
 
     task: str
     start: int
@@ -22,12 +22,12 @@ class Past:
 
 
 class Serving:
-    """Takes the beginnings and ends of jobs that processes tell of, in the order in which they come.
+    """Takes the begins and ends of jobs that processes report, in order of arrival.
 
-    A process has one thread for two tasks if jobs of both are never under way at once, and one wrongly awaits the
-    other.  A wait is wrong if the file gives the other task no right to delay the one that waits.
-    ``joined``: the tasks that use the GPU as several threads of a process, as the file says or jobs show.  Events of
-    segments do not tell which of them a segment is.
+    A process has one thread for two tasks if their jobs are never under way at once, and a job of one wrongly waits for
+    the other task.  A wait is wrong if the file does not let the other task delay the waiting task.  ``joined``: the
+    tasks that use the GPU as several threads of a process, by the file or by their jobs.  Events of segments do not
+    show to which of these tasks a segment belongs.
     """
 
     def __init__(self, taskset: Taskset, log: Log) -> None:
@@ -59,24 +59,24 @@ class Serving:
         self._homes[pid][task.name] = task
 
     def end(self, task: Task, pid: str, event: Event) -> None:
-        """A job is over."""
+        """A job has ended."""
         start = self._open.get(pid, {}).pop(task.name, None)
         if start is not None:
             self._past[pid] = Past(task.name, start, event.time)
 
     def gone(self, pid: str) -> None:
-        """The process is gone."""
+        """The process has ended."""
         self._open.pop(pid, None)
         self._past.pop(pid, None)
         self._homes.pop(pid, None)
 
     def clear(self) -> None:
-        """The jobs under way are not known."""
+        """Starts anew: the jobs under way are not known."""
         self._open.clear()
         self._past.clear()
 
     def _beside(self, task: Task, other: Task, pid: str, event: Event) -> None:
-        """A job begins while another one of its process is under way: two threads."""
+        """A job begins while another job of its process is under way, so the process has two threads."""
         pair = frozenset({task.name, other.name})
         if len(pair) < 2:
             return
@@ -86,7 +86,7 @@ class Serving:
             self._tell(pair, event, task, f"{text}: the bound is for one at a time")
 
     def _behind(self, task: Task, other: Task, pid: str, event: Event) -> None:
-        """A job waited until another one of its process was over, although the file has two threads."""
+        """A job waited for the end of another job of its process, although the file gives the tasks two threads."""
         pair = frozenset({task.name, other.name})
         if (pid, pair) in self._apart or self._may_wait(task, other):
             return
@@ -97,16 +97,16 @@ class Serving:
         self._tell(pair, event, task, text)
 
     def _may_wait(self, task: Task, other: Task) -> bool:
-        """Whether a job of the task may wait for all of a job of the other one if each has a thread of its own.
+        """Whether a job of the task may wait for a whole job of the other task.
 
-        It may also if one thread serves both, or if the other task is on its CPU, no less urgent, and never sleeps.
+        It may if one thread serves both, or if the other task is on its CPU, no less urgent, and never sleeps.
         """
         if task.thread is not None and task.thread == other.thread:
             return True
         return task.cpu == other.cpu and other.priority >= task.priority and not self._sleeps(other)
 
     def _together(self, task: Task, other: Task, event: Event) -> None:
-        """A process has jobs of two tasks that use the GPU, and the file has two processes."""
+        """One process has jobs of two tasks that use the GPU, but the file has two processes for them."""
         pair = frozenset({task.name, other.name})
         said = (task.thread is not None and task.thread == other.thread) or (
             task.process is not None and task.process == other.process

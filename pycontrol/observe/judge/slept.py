@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge's part that sees whether the thread of a task sleeps while its GPU work executes, as its file says."""
+"""The judge's part that finds whether a task's thread sleeps while its GPU work executes, as its file says."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpurt.units import exact_ms
 from pycontrol.observe.judge.finding import Log, What
 from pycontrol.observe.judge.seen import OpenJob
 
-#: If the thread slept in this many jobs in a row, these were no preemptions.
+#: If the thread slept in this many jobs in a row, it was not preempted.
 JOBS_IN_A_ROW = 10
-#: What marks and clocks take themselves says nothing, ns.
+#: Marks and clocks take time themselves: less sleep than this proves nothing, ns.
 LEAST_SLEPT_NS = 200_000
-#: The machine's own work may take a CPU for so long in one job, ns, and for less in so many jobs in a row.
+#: The machine's own work may take a CPU for NOISE_NS in one job, ns, and for less in NOISY_JOBS jobs in a row.
 NOISE_NS, NOISY_JOBS = 10_000_000, 3
 
 
 @dataclass
 class Slept:
-    """Looks at whole jobs with known execution time and known GPU ownership of their segments."""
+    """Looks at whole jobs whose execution time and GPU ownership are known."""
 
     log: Log
     _told: set[str] = field(default_factory=set)
@@ -29,10 +29,10 @@ class Slept:
     _off: dict[str, int] = field(default_factory=dict)
 
     def job(self, task: Task, job: OpenJob, event: Event, costs: int) -> None:
-        """A job is over; ``costs``: of updates inside its segments, ns."""
+        """A job is over; ``costs``: of the updates inside its segments, ns."""
         if event.executed is None or job.start is None or task.best_effort or task.name in self._told:
             return
-        work = job.owned - task.misc_time - costs  # so long at least its GPU work executed, or its CPU was another's
+        work = job.owned - task.misc_time - costs  # for this long its GPU work executed, or others had its CPU
         idle = max(event.time - job.start - event.executed, 0)
         if not task.waiting.spins and work > LEAST_SLEPT_NS and 2 * idle < work:
             self._tell(
@@ -48,9 +48,9 @@ class Slept:
                 )  # fmt: skip
 
     def outside(self, task: Task, job: OpenJob, event: Event, most: int | None, costs: int) -> None:
-        """The same job; ``most``: how long others may have its CPU meanwhile, ns, None: not known.
+        """Judges the same job outside its segments; ``most``: how long others may have its CPU, ns; None: not known.
 
-        A thread that spins sleeps in its segments until it owns the GPU, and one that suspends all the time.
+        A spinning thread sleeps in its segments until it owns the GPU; a suspending thread sleeps through them.
         """
         if event.executed is None or job.start is None or most is None or task.best_effort or task.name in self._told:
             return

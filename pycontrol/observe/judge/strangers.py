@@ -10,14 +10,14 @@ from analysis.traces.trace import Event
 from gpurt.text import visible
 from pycontrol.observe.judge.finding import Log, What
 
-#: The most names that are reported one by one; all others share one report.
+#: The most names that are reported one by one; all others share a report.
 MAX_STRANGERS = 1000
 
 
 class Strangers:
     """Reports clients that use the GPU although no task has their name.
 
-    A client whose process reports jobs of the file's tasks is no stranger: its segment began before that report.
+    A client is no stranger if its process reports jobs of the file's tasks: its segment began before that report.
     ``tellers``: the processes that are known to report such jobs.
     """
 
@@ -29,17 +29,17 @@ class Strangers:
         self._unsaid: dict[str, tuple[Event, int | None]] = {}
 
     def there(self, names: Collection[str], until: int) -> None:
-        """These clients were there before the first event, maybe inside a job: what they are is known by ``until``."""
+        """These clients existed before the first event, maybe inside a job.  By ``until`` it is known what they are."""
         self._there, self._until = names, until
 
     def tells(self, name: str) -> None:
-        """A process tells of a job of one of the tasks."""
+        """A process reports a job of one of the tasks."""
         if name in self._there:
             self._tellers.add(name)
             self._unsaid.pop(name, None)
 
     def expire(self, now: int) -> None:
-        """It is ``now``: a client that has told of no job by its time is no task."""
+        """Reports the clients that have reported no job by ``until``: they are no tasks."""
         if self._there and now > self._until:
             self._there = ()
             for event, priority in self._unsaid.values():
@@ -47,14 +47,14 @@ class Strangers:
             self._unsaid.clear()
 
     def rest(self) -> None:
-        """No more events come."""
+        """Reports the rest: no more events come."""
         for name, (event, _) in self._unsaid.items():
             text = f"{visible(name)} uses the GPU, and no job of it was seen: it may be no task of the file"
             self._log.add(event.time, What.UNDECLARED, "", text)
         self._unsaid.clear()
 
     def uses(self, event: Event, priority: int | None) -> None:
-        """A best-effort client changes nothing where real-time ones have the GPU alone, unless it holds their lock."""
+        """Reports a client, but not a best-effort one if real-time clients have the GPU alone and hold no lock."""
         if priority == 0 and self._policy.ranked and not self._policy.locks:
             return
         if event.task in self._tellers or event.task in self.told or len(self.told) >= MAX_STRANGERS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The subject of a trace: whether it is of the file's tasks, and whether bounds speak of its run."""
+"""The subject of a trace: whether it is of the file's tasks, and whether bounds apply to its run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Code
 from pycontrol.observe.judge.seen import commands_of, meaning
 
-#: Objections after which no test's bounds apply to a run.  The others concern the policy and the modes.
+#: Objections after which no test's bounds apply to a run.  All other objections are about the policy and the modes.
 OF_ANY_TEST = (Code.CPUS, Code.FIFO, Code.SHAPES, Code.PARTITIONS)
 
 
 def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
-    """Why the trace is not of this taskset; empty if nothing says so.
+    """Why the trace is not of this taskset; empty if nothing shows that.
 
-    The traces of `gpurt run` and `gpurt simulate` have every task with its deadline and its priority; those of
-    `gpurt trace record` have neither, and only know processes.
+    Traces of `gpurt run` and `gpurt simulate` have every task's deadline and priority.  Traces of `gpurt trace record`
+    have neither, and only know processes.
     """
     known = {name: about for name, about in recorded.tasks.items() if about.deadline is not None}
     tasks = {task.name: task for task in file.taskset}
@@ -44,20 +44,20 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's, or have other "
             "processes, workers, resources or releases"
         )
-    costs = None if file.lacks else recorded.meta.get("costs")  # it states none
+    costs = None if file.lacks else recorded.meta.get("costs")  # the file states no costs
     if costs and costs != costs_of(file.taskset):
         return "it was simulated with other updates, switches, wake-ups, slices or chunks of copies than the file's"
     return ""
 
 
 def _made_up(recorded: Trace, file: TasksetFile) -> list[Task]:
-    """The tasks of the file that such a run executes for as long as the file says, as they have no program."""
+    """The file's tasks that have no program: such a run executes them for as long as the file says."""
     simulated = recorded.meta.get("source") == "simulator"
     return [task for task in file.taskset if simulated or not file.launch[task.name].command]
 
 
 def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> str:
-    """Why the test's bounds do not speak of the run that was recorded; empty if they do."""
+    """Why the test's bounds do not apply to the recorded run; empty if they do."""
     if test is None:
         return "there are no bounds to compare with"
     if (policy := recorded.meta.get("policy")) != test.policy:
@@ -76,7 +76,7 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
 
 
 def lost(recorded: Trace, file: TasksetFile) -> int:
-    """How many times events were lost while the trace was recorded, other than those of a client of no task alone."""
+    """How many times events were lost during the recording, except losses of one client that is no task."""
     lost = [event.task for event in recorded.events if event.kind is Kind.LOST]
     command_of = commands_of(recorded)
     return sum(not task or meaning(file, task, command_of) is not None for task in lost)

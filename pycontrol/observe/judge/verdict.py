@@ -23,16 +23,16 @@ from pycontrol.observe.judge.check import Judged, judged, meant, notes, unbounde
 from pycontrol.observe.judge.finding import Sort, What
 from pycontrol.observe.judge.subject import beyond_the_bounds, lost, of_another_taskset
 
-#: The number of broken assumptions that are printed at most.
+#: The most broken assumptions that are printed.
 MAX_BROKEN_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer, and what it rests on.
+    """The answer, and its reasons.
 
-    ``test``: whose bounds the run was compared with; None: with none, for there are none, or because of ``beyond``.
-    ``doubt``: why passing the test that the user named proves nothing.  ``why``: why the answer is no; empty: yes.
+    ``test``: the test whose bounds the run was compared with; None: there is none, or ``beyond`` says why.  ``doubt``:
+    why passing the test that the user named proves nothing.  ``why``: why the answer is no; empty: yes.
     """
 
     seen: Judged
@@ -44,7 +44,7 @@ class Verdict:
     why: str
 
     def data(self) -> Document:
-        """For JSON, without the remarks."""
+        """The verdict for JSON, without the remarks."""
         return {
             "test": self.test.name if self.test else None, "in_time": not self.why, "why": self.why or None,
             "comparable": self.test is not None, "tasks": observed.observed_data(self.seen.lines),
@@ -53,7 +53,7 @@ class Verdict:
         }  # fmt: skip
 
     def text(self) -> str:
-        """The table of the tasks, and the no."""
+        """The table of the tasks, and why the answer is no."""
         table = observed.observed_text(self.seen.lines, bounds=self.test is not None)
         if self.seen.chains:
             table += f"\n{observed.chains_text(self.seen.chains)}"
@@ -63,9 +63,9 @@ class Verdict:
 def verdict(name: Path, recorded: Trace, file: TasksetFile, wanted: str | None = None) -> Verdict:
     """The answer about a trace of that name.
 
-    ``wanted``: the test that the user named, which has to bound every task.  Else the bounds are those that `gpurt
-    analyze` has of the file; tasks without one are held against their deadlines.  Raises UsageError if there is no such
-    test, and FileError as `compared` does.
+    ``wanted``: the test that the user named; it must bound every task.  Without it, the bounds are those of `gpurt
+    analyze` for the file, and tasks without a bound are compared with their deadlines.  Raises UsageError if there is
+    no such test, and FileError as `_compared` does.
     """
     known = covering_test(file.taskset, wanted) if wanted or not (file.lacks or file.unmodelled) else None
     test = known.test if known else None
@@ -87,8 +87,8 @@ def verdict(name: Path, recorded: Trace, file: TasksetFile, wanted: str | None =
 def _compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
     """The observations of each task of the file in a trace, the findings, and remarks on the trace.
 
-    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if the trace is of another taskset,
-    or has none of the tasks.
+    ``trace``: its name.  ``test``: the test whose bounds to compare with.  Raises FileError if the trace is of another
+    taskset, or has none of the tasks.
     """
     known, file = meant(recorded, loaded), loaded.path
     if why := of_another_taskset(recorded, loaded):

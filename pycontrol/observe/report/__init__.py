@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The evidence on one page."""
+"""The evidence about a system on one page."""

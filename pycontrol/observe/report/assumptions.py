@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The assumptions of bounds, and how far each was checked.  Nothing counts as checked that was not."""
+"""The assumptions of bounds, and how far each was checked.  Without a check, none counts as checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pycontrol.observe.report import runs
 
 
 class Support(str, Enum):
-    """The support for an assumption."""
+    """How well an assumption is supported."""
 
     CHECKED = "checked"
     UNREFUTED = "unrefuted"
@@ -33,7 +33,7 @@ class Support(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """``assumption``: the sentence.  ``text``: how it was checked, and what came out."""
+    """``assumption``: the sentence.  ``text``: how it was checked, with the result."""
 
     assumption: str
     support: Support
@@ -42,11 +42,11 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence to check assumptions with.
+    """The evidence with which assumptions are checked.
 
-    ``result``: the test's.  ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
-    ``objections``: to this machine and the host, if they were asked.  ``findings``: by the name of each trace that the
-    bounds hold for.  ``clocks``: of the machine, empty if it was not looked at.
+    ``result``: of the test.  ``gpus`` and ``latency``: of the host; empty if none was asked.  ``traces``: by
+    name.  ``objections``: to this machine and the host, if they were asked.  ``findings``: of each trace that the
+    bounds apply to, by its name.  ``clocks``: of the machine; empty if they were not read.
     """
 
     file: TasksetFile
@@ -60,12 +60,12 @@ class Evidence:
     clocks: Sequence[MachineClocks] = ()
 
     def objected(self, *codes: Code) -> str:
-        """The objections of these kinds that defeat the bounds; empty if there is none."""
+        """The objections of these kinds that defeat the bounds; empty if there are none."""
         return "; ".join(one.line() for one in self.objections if one.code in codes and Defeats.BOUNDS in one.defeats)
 
     @property
     def real_runs(self) -> list[tuple[str, Trace]]:
-        """The traces of real runs that the bounds hold for: a simulation has what is assumed, and shows nothing."""
+        """The traces of real runs that the bounds apply to.  A simulation fulfils the assumptions: no evidence."""
         compared = {name for name, _ in self.findings}
         return [(name, one) for name, one in self.traces if name in compared and one.meta.get("clock") != "virtual"]
 
@@ -150,13 +150,13 @@ def _latency(evidence: Evidence) -> Assumption:
 
 
 def _threads(evidence: Evidence) -> list[Assumption]:
-    """The further assumptions of bounds where threads serve several tasks."""
+    """The further assumptions if threads serve several tasks."""
     unseen = evidence.file.taskset.unseen
     return [Assumption("A thread sees each of its jobs when it is released.", Support.UNCHECKED, unseen)] * bool(unseen)
 
 
 def _groups(evidence: Evidence) -> list[Assumption]:
-    """The further assumptions of bounds of tasks with workers."""
+    """The further assumptions if tasks have workers."""
     found, other = [], evidence.objected(Code.GROUP)
     for fork in evidence.file.taskset.forks:
         group = evidence.file.launch[fork.task].group
@@ -174,7 +174,7 @@ def _groups(evidence: Evidence) -> list[Assumption]:
 
 
 def _partitions(evidence: Evidence) -> list[Assumption]:
-    """The further assumptions of bounds of several partitions."""
+    """The further assumptions if there are several partitions."""
     if not evidence.file.taskset.partitioned:
         return []
     updates = "The task that begins or ends a segment executes the runlist's update, on its own CPU."
@@ -311,7 +311,7 @@ def _waits(evidence: Evidence) -> Assumption:
 
 
 def _unstated(evidence: Evidence) -> Iterator[Assumption]:
-    """That tasks wait as the file says, if a run refutes it, and the defaults of keys that the file leaves out."""
+    """Says that tasks wait as the file says, if a run refutes it; and lists defaults of keys that the file omits."""
     if otherwise := evidence.against(What.WAITING):
         yield Assumption("Each task waits for its GPU work as the file says.", Support.REFUTED, otherwise)
     modes = [evidence.test.waiting] if evidence.test else [None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The document of `gpurt report` about a system: the documents of other commands, and how far they were checked."""
+"""The document of `gpurt report` about a system: the documents of other commands, and how far each was checked."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from pycontrol.observe.report import runs
 from pycontrol.observe.report.assumptions import Assumption, Evidence, Support, judged_assumptions
 from pycontrol.output import render
 
-#: In larger files the report leaves out how far the times of single tasks may grow.
+#: For larger files the report omits how far the times of single tasks may grow.
 MAX_TASKS_IN_REPORT = 100
-#: The things that no bound covers, however the bound was found.
+#: Facts that no bound covers, whichever test computed it.
 UNCOVERED = (
     "Another machine, kernel, driver, clock rate or program than the times in the file are of, unless its clocks say.",
     "Times in the file that are too small. gpurt measures times; it does not bound them.",
@@ -62,8 +62,7 @@ UNCOVERED = (
 class Inputs:
     """The inputs of the report.
 
-    ``raw`` and ``traces``: the files' contents by name.  ``elsewhere``: this machine is not the one that the system
-    runs on.
+    ``raw`` and ``traces``: the files' contents by name.  ``elsewhere``: the system runs on another machine.
     """
 
     file: TasksetFile
@@ -129,7 +128,7 @@ def gather(given: Inputs) -> Document:
 
 
 def _why(analysis: DocumentView, assumptions: Sequence[Assumption], seen: Sequence[DocumentView]) -> str:
-    """Why the evidence does not support that every deadline holds; empty if it does, as far as it goes."""
+    """Why the evidence does not show that every deadline holds; empty if it does, as far as it goes."""
     if not analysis["schedulable"]:
         return f"not proved: {analysis['why']}"
     if against := next((f"{run['trace']}: {run['against']}" for run in seen if run["against"]), ""):
@@ -141,11 +140,11 @@ def _why(analysis: DocumentView, assumptions: Sequence[Assumption], seen: Sequen
 
 
 def _host(device: str | None, file: TasksetFile) -> tuple[Document, Host]:
-    """The host's GPUs and how long their updates took, or ``why`` there are none; and the host's known facts."""
+    """The host's GPUs and their update times, or ``why`` there are none; and the known facts of the host."""
     try:
         with connect(device) as control:
             host = ask(control, file)
-    except GpurtError as error:  # also one that this user may not ask
+    except GpurtError as error:  # also if this user may not ask the host
         unseen = Host(cpus=online(), clocks=[clocks.look()])
         return {"address": device, "why": str(error), "gpus": [], "latency": []}, unseen
     shown = [told_fields(one) for one in host.gpus], [documents.latency(one) for one in host.latency if one.count]
@@ -161,7 +160,7 @@ def _machine(device: str | None) -> Document:
 
 
 def _run(path: Path, recorded: Trace, file: TasksetFile, test: str | None) -> tuple[Document, Sequence[Finding]]:
-    """The content of a trace, what `gpurt trace check` answers about it (``against``: its no), and its findings."""
+    """A trace's content, the answer of `gpurt trace check` about it (``against``: its no), and its findings."""
     answer = verdict(path, recorded, file, test)
     spread, open_, known = runs.distributions(recorded, file), runs.unfinished(recorded, file), answer.data()
     tasks = {}
@@ -189,7 +188,7 @@ def _system(file: TasksetFile) -> Document:
 
 
 def _platform(one: Platform) -> Document:
-    """Theta is left out where the file has none of its own; alpha contains it then."""
+    """The platform.  Theta is omitted if the file has none of its own; alpha includes it then."""
     theta = {"theta_ns": one.theta} if one.theta_known else {}
     return {
         "policy": one.policy, "cpus": one.cpus, "epsilon_ns": one.epsilon, "alpha_ns": one.alpha, **theta,
@@ -221,7 +220,7 @@ def _segment(one: Segment) -> Document:
 
 
 def _left_out(file: TasksetFile, test: Test | None) -> list[str]:
-    """The further things that this file's bounds leave out."""
+    """Further things that this file's bounds omit."""
     found = []
     if names := [task.name for task in file.taskset if task.best_effort]:
         found.append(f"Best-effort tasks, to which nothing is guaranteed: {', '.join(names)}.")
@@ -235,8 +234,8 @@ def _input(path: Path, raw: bytes) -> Document:
 
 
 def _versions() -> dict[str, str]:
-    """Versions; and the hash of the compiled part, which has the scheduler and the fast analyses."""
-    import _cffi_backend  # Debian has it in a package of its own, without what version() reads
+    """Versions, and the hash of the compiled part, which has the scheduler and the fast analyses."""
+    import _cffi_backend  # Debian packages it separately, without what version() reads
 
     compiled = Path(str(_gpurt.__file__))
     packages = {name: version(name) for name in ("gpurt", "numpy", "jinja2")} | {"cffi": _cffi_backend.__version__}
@@ -247,9 +246,9 @@ def _versions() -> dict[str, str]:
 
 
 def _commands(given: Inputs, test: Test | None) -> list[str]:
-    """The commands that make the report, and each part of it, again.
+    """The commands that make the report, and each of its parts, again.
 
-    Names that only open descriptors have are theirs alone.
+    A name that only an open descriptor has is valid in this process only.
     """
     file, named = given.file.path, ["--test", given.test] if given.test else []
     device = ["--device", given.device] if given.device and not given.elsewhere else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The page of the report, made of its document alone: a number on it is one of the document's."""
+"""The report's page, made only from its document: every number on the page is in the document."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from gpurt.units import exact_ms
 from pycontrol.observe.observed import VERDICTS
 from pycontrol.output.render import bound, folded, room
 
-#: Times that are rounded down, so that what the page says holds; others are rounded up.
+#: Times that are rounded down, so that the page's statements hold; others are rounded up.
 DOWN = frozenset(("slack_ns", "most_ns", "most_epsilon_ns"))
-#: Times of the file, which are not rounded.
+#: Times from the file, which are not rounded.
 EXACT = frozenset((
     "deadline_ns", "period_ns", "epsilon_ns", "alpha_ns", "theta_ns", "worst_ns", "best_ns", "misc_worst_ns",
     "misc_best_ns", "cpu_ns", "misc_ns", "pure_ns", "now_ns",
 ))  # fmt: skip
-#: A command within the text of a message.
+#: A command inside a message.
 _COMMAND = re.compile("`([^`]+)`")
-#: How the page spells what speaks for an assumption.
+#: How the page spells the support for an assumption.
 SUPPORT = {
     "checked": "checked, holds", "unrefuted": "seen to hold, not proved", "unchecked": "UNCHECKED",
     "refuted": "DOES NOT HOLD",
@@ -35,7 +35,7 @@ SUPPORT = {
 
 
 def page(document: DocumentView) -> str:
-    """The HTML of a report's document, as ``pycontrol.output.render.plain`` has it."""
+    """The HTML of a report's document, which is plain data (``pycontrol.output.render.plain``)."""
     return _template().render(**document, num=lambda *path: _number(document, *path)) + "\n"
 
 
@@ -70,7 +70,7 @@ def _number(document: DocumentView, *path: object) -> Markup:
 
 
 def _spelt(key: str, value: Any) -> str:
-    """How the page writes a number; times are in ms."""
+    """A number as the page writes it; times are in ms."""
     if not key.endswith("_ns"):
         return f"{int(value * 10_000) / 10_000:.4f}" if isinstance(value, float) else str(value)
     if key in EXACT:
@@ -79,12 +79,12 @@ def _spelt(key: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """A value as the page shows it: without the control characters of text that others wrote."""
+    """A value as the page shows it: without control characters in foreign text."""
     if value is None:
         return "-"
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _said(text: str | None) -> Markup:
-    """A message, whose commands are set as code."""
+    """A message; commands in it are set as code."""
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(_shown(text)))))

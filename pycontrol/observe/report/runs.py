@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A trace in a report: when its jobs were released and finished, and how response times are distributed."""
+"""A trace in a report: when its jobs were released and finished, and the distribution of response times."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def placed_by_run(recorded: Trace) -> bool:
 
 
 def unfinished(recorded: Trace, file: TasksetFile) -> dict[str, tuple[int, int]]:
-    """The number of each task's jobs that were not finished when the recording ended, and the longest wait, ns.
+    """By task, how many jobs were unfinished when the recording ended, and the longest wait of one, ns.
 
-    No response time is known of unfinished jobs.  Tasks without such jobs are left out.
+    The response time of an unfinished job is not known.  Tasks without unfinished jobs are omitted.
     """
     names, end = meant(recorded, file), recorded.end
     found: dict[str, list[int]] = {}
@@ -36,7 +36,7 @@ def unfinished(recorded: Trace, file: TasksetFile) -> dict[str, tuple[int, int]]
 
 
 def distributions(recorded: Trace, file: TasksetFile) -> dict[str, Document]:
-    """How the response times of each task that had a job are distributed, ns."""
+    """The distribution of response times of each task that had a job, ns."""
     found: dict[str, list[int]] = {}
     responses = recorded.responses()
     for name, task in meant(recorded, file).items():
@@ -45,7 +45,7 @@ def distributions(recorded: Trace, file: TasksetFile) -> dict[str, Document]:
 
 
 def _distribution(times: Sequence[int]) -> Document:
-    """``times``: in order.  Percentiles are times that were seen."""
+    """``times``: sorted.  Percentiles are observed times."""
     return {
         "minimum_ns": times[0], "median_ns": times[(len(times) - 1) // 2],
         "p99_ns": times[-(-len(times) * 99 // 100) - 1],

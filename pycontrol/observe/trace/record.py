@@ -21,7 +21,7 @@ from pycontrol.observe.fit.trace import joined_looks
 from pycontrol.observe.trace.trace import owned_events
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS
 
-#: How often the recorder looks whether the recording is to end while no event arrives, seconds.
+#: How often the recorder checks whether to end while no event arrives, seconds.
 IDLE_CHECK_S = 0.1
 #: The recorder reports its progress after at most this many events.
 EVENTS_A_REPORT = 1024
@@ -35,13 +35,12 @@ def record(
 ) -> tuple[Trace, str]:  # fmt: skip
     """Records events for ``seconds``, or until SIGINT, SIGTERM or SIGHUP; tasks are named COMM-PID.
 
-    The recorder calls ``begin`` with what is known before the first event, for the head of a trace.  The recorder calls
-    the function that ``begin`` returns with each event as it comes.  It calls ``progress`` with the number of events so
-    far: first when the recorder has subscribed, then after each list of events.  The trace has every event that the
-    host sent before the end, and the host as it was at the looks of `Looks`.  Must be called from the main thread,
-    because it handles signals.
+    The recorder calls ``begin`` with the facts known before the first event, for the head of a trace.  It calls the
+    function that ``begin`` returns with each event as it comes.  It calls ``progress`` with the number of events so
+    far: first after it has subscribed, then after each list of events.  The trace has every event that the host sent
+    before the end, and the host as `Looks` saw it.  Must be called from the main thread, because it handles signals.
 
-    Returns the trace, and why it ends early: the host has gone.  Empty if it has not.
+    Returns the trace, and why it ends early: the host has gone; empty: it ends as asked.
 
     Raises:
         DeviceError: there is no host, or it has no GPU.
@@ -79,7 +78,7 @@ def record(
 
 
 class Looks:
-    """The known facts of a host since the recording began.  ``asks``: a connection that gets no events."""
+    """The known facts of a host since the recording began.  ``asks``: a connection without events."""
 
     def __init__(self, asks: Control) -> None:
         self.host = look_without_file(asks)
@@ -97,12 +96,12 @@ class Looks:
 
 
 def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
-    """Why work may have executed on the GPUs, between two looks, that the scheduler had not allowed."""
+    """Why, between two looks, GPUs may have executed work that the scheduler had not allowed."""
     return [text for old, new in zip(before, after, strict=False) for text in isolation(new, old)]
 
 
 def _told(control: Control, seconds: float | None, stop: threading.Event) -> Generator[list[EventRecord], None, None]:
-    """The control plane's events, in lists; the first list is empty and says that the subscription is there."""
+    """The control plane's events, in lists; the first list is empty and means that the subscription holds."""
     end = time.monotonic() + seconds if seconds is not None else float("inf")
     stream = control.events(IDLE_CHECK_S)
     yield []
@@ -123,11 +122,11 @@ def _told(control: Control, seconds: float | None, stop: threading.Event) -> Gen
 
 def assemble_events(records: list[EventRecord], meta: Mapping[str, str], over: int = 0, blind: str = "",
              failures: Sequence[str] = ()) -> Trace:  # fmt: skip
-    """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU.
+    """A trace of events, starting at time 0, with an interval for each time that a task owned the GPU.
 
-    ``over``: until when all events are known, ns of their clock.  A job that has not ended then was not done.
-    ``blind``: why times are not to be trusted; empty if no reason is known.  ``failures``: why the GPUs were not only
-    used as the scheduler said.
+    ``over``: until when all events are known, ns of their clock; jobs that have not ended then are
+    unfinished.  ``blind``: why times must not be trusted; empty if no reason is known.  ``failures``: why GPUs may have
+    executed work that the scheduler had not allowed.
     """
     events = named_events(records, {})
     events += owned_events(events, {event.task for event in events if event.task})

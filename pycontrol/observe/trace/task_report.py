@@ -11,9 +11,9 @@ from gpurt.errors import RuntimeFailure
 
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """One finished job; times are ns of CLOCK_MONOTONIC.  ``executed``: of its thread's CPU time.
+    """One finished job; times are ns of CLOCK_MONOTONIC.  ``executed``: its thread's CPU time, ns.
 
-    ``work``: when the work of each of its GPU segments was submitted, and was completed.
+    ``work``: when the work of each of its GPU segments was submitted and completed.
     """
 
     number: int
@@ -47,7 +47,7 @@ def _job(text: str) -> FinishedJob:
 
 
 def parse_report(text: str) -> TaskReport:
-    """Reads a report.  From a report that was cut off it takes the whole lines.
+    """Reads a report.  If the report was cut off, takes the whole lines.
 
     Raises:
         ValueError: this is not a report.

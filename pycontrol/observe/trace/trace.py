@@ -42,12 +42,12 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def job_events(report: TaskReport, period: int, origin: int) -> Iterator[Event]:
-    """The releases of a task's jobs, whose first is at ``origin``; when those that finished began, and their ends."""
+    """Releases of a task's jobs, the first at ``origin``; begins and ends of its finished jobs."""
     for job in report.jobs:
         yield Event(job.release, Kind.RELEASE, report.task, job.number)
         yield Event(job.start, Kind.START, report.task, job.number, job.start - job.release)
         yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response, executed=job.executed)
-    done = report.jobs[-1].number + 1 if report.jobs else 0  # more than there are jobs if a late timer skipped some
+    done = report.jobs[-1].number + 1 if report.jobs else 0  # exceeds the number of jobs if a late timer skipped some
     for number in range(done, done + report.unfinished):
         yield Event(origin + number * period, Kind.RELEASE, report.task, number)
 
@@ -60,7 +60,7 @@ class _Runlist:
         self._shared = True
         self._runner = ""
         self._inside: set[str] = set()
-        self._segments = segments  # whether tasks begin segments; if not, they submit work at any time
+        self._segments = segments  # whether tasks begin segments; otherwise they submit work at any time
 
     def feed(self, event: Event) -> None:
         """Takes the next event."""
@@ -76,7 +76,7 @@ class _Runlist:
             self._runner = "" if self._runner == event.task else self._runner
 
     def on(self) -> frozenset[str]:
-        """Tasks whose work the GPU may execute now."""
+        """The tasks whose work the GPU may execute now."""
         if not self._shared:
             return frozenset({self._runner} - {""})
         return frozenset(self._inside) if self._segments else self._all
@@ -86,7 +86,7 @@ def held_gpu(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[In
     """When the GPU could execute each task's work, from the host's events in order of time.
 
     Args:
-        events: the host's.
+        events: the host's events, in order of time.
         tasks: names of all tasks, for policies under which tasks begin no segments.
     """
     runlist = _Runlist(tasks, any(event.kind in (Kind.BEGIN, Kind.END) for event in events))
@@ -112,7 +112,7 @@ def gpu_events(reports: Mapping[str, TaskReport], host: Sequence[Event], exclusi
     Args:
         reports: the tasks' reports, by name.
         host: the host's events, in order of time.
-        exclusive: whether the policy takes tasks off the runlist.  If so, time off the runlist is left out.
+        exclusive: whether the policy takes tasks off the runlist.  Then time off the runlist is left out.
     """
     holding = held_gpu(host, reports) if exclusive else {}
     stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
@@ -132,11 +132,11 @@ def _within(whole: Interval, parts: Iterable[Interval]) -> list[Interval]:
 
 
 def owned_events(host: Sequence[Event], tasks: Collection[str]) -> Iterator[Event]:
-    """When the GPU could execute the work of these tasks, of whose jobs nothing is known, from the first event on.
+    """When the GPU could execute the work of tasks whose jobs are not known, from the first event on.
 
     Args:
         host: the host's events, in order of time.
-        tasks: their names.
+        tasks: the names of these tasks.
     """
     stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
     first = min((event.time for event in host), default=0)  # a recording may begin in the middle of segments
@@ -158,14 +158,14 @@ def assemble(
     """The trace of a run.
 
     Args:
-        meta: what is known about the run.
+        meta: known facts about the run.
         tasks: the tasks that ran.
-        reports: what they reported, by name.
-        host: the host's events, with task names, in order of time.  Their word on jobs counts for tasks that did not
+        reports: the tasks' reports, by name.
+        host: the host's events, with task names, in order of time.  They give the jobs of tasks without a
             report.
-        times: what becomes time 0, and when the run was over, ns of CLOCK_MONOTONIC.
-        ended: when the programs ended that did not run until the run was over, by task, ns of CLOCK_MONOTONIC.
-        priorities: the GPU priorities of all clients, also of no task, by name.
+        times: the instant that becomes time 0, and the end of the run, ns of CLOCK_MONOTONIC.
+        ended: when programs ended that ended before the run, by task, ns of CLOCK_MONOTONIC.
+        priorities: the GPU priorities of all clients, including clients that are no task, by name.
     """
     origin, over = times
     mine = (Kind.RELEASE, Kind.START, Kind.COMPLETE)

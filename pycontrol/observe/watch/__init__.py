@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A running system that is watched."""
+"""Watches a running system."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Distributions of times as Prometheus has them: histograms with cumulative counts."""
+"""Distributions of times in the form of Prometheus: histograms with cumulative counts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NS = 1_000_000_000
 #: Every fourth edge of the host's log-linear histograms, from 1 us to 17 s, is a bucket here.
 EDGES = [bucket for bucket in range(0, lib.GPURT_HIST_BUCKETS, lib.GPURT_HIST_SUB)
          if 1_000 <= int(lib.gpurt_hist_floor(bucket)) <= 20_000_000_000]  # fmt: skip
-#: Upper edges of response times, ns: 100 us to 50 s.
+#: Upper edges of buckets for response times, ns: 100 us to 50 s.
 RESPONSES = tuple(base * 10**power for power in range(5, 11) for base in (1, 2, 5))
 
 
 def host_distributions(name: str, text: str, label: str, found: Iterable[tuple[Durations, str]]) -> Metric:
-    """The host's own, by GPU and, if it has a name, another label."""
+    """The host's own distributions, by GPU and by a second label if it has a name."""
     family = HistogramMetricFamily(name, text, labels=["gpu", *([label] if label else [])])
     for times, value in found:
         family.add_metric([str(times.gpu), *([value] if label else [])], buckets_of(times), times.total / NS)
@@ -32,18 +32,18 @@ def host_distributions(name: str, text: str, label: str, found: Iterable[tuple[D
 
 
 def buckets_of(times: Durations) -> list[tuple[str, float]]:
-    """Cumulative counts.  A bucket of the host ends below an edge, Prometheus's at it: times are whole ns.
+    """Cumulative counts.  Host buckets end below an edge, Prometheus's at the edge: times are whole ns, so 1 less.
 
-    The module does not stop its scheduler to read the times.  So a count may be of another moment than its buckets
-    (put_times() in kmod/calls/netlink_get.c).  Prometheus gives up all it has read where buckets do not add up to the
-    count.
+    The module does not stop its scheduler to read the times, so a count may be of another moment than its buckets
+    (put_times() in kmod/calls/netlink_get.c).  If buckets do not add up to the count, Prometheus drops everything that
+    it has read.
     """
     found = [(repr((int(lib.gpurt_hist_floor(edge)) - 1) / 1e9), float(sum(times.buckets[:edge]))) for edge in EDGES]
     return [*found, ("+Inf", float(sum(times.buckets)))]
 
 
 class ResponseCollector:
-    """A collector of prometheus_client: the response times of jobs of these tasks, from now on."""
+    """A collector for prometheus_client: the response times of these tasks' jobs, from now on."""
 
     def __init__(self, tasks: Iterable[str]) -> None:
         self._lock = threading.Lock()

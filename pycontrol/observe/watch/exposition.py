@@ -18,7 +18,7 @@ SCRAPE_PATIENCE_S = 10.0
 
 
 def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
-    """A WSGI application: prometheus-client's own, which answers every scraper in the text format that all read."""
+    """A WSGI application: prometheus-client's own, which answers every scraper in the text format."""
     text = make_wsgi_app(registry)
 
     def answer(environ: dict[str, str], start: Callable[..., object]) -> Iterable[bytes]:
@@ -32,14 +32,14 @@ class _Handler(WSGIRequestHandler):
     timeout = SCRAPE_PATIENCE_S
 
     def log_message(self, *_: object) -> None:
-        """Scrapes are no news."""
+        """Prints nothing: a scrape is no news."""
 
 
 class Server(socketserver.ThreadingMixIn, WSGIServer):
-    """Serves until `close`; a thread for each connection.
+    """Serves until `close`, with a thread for each connection.
 
     Raises:
-        OSError: the address is taken, or not this machine's.
+        OSError: the address is taken, or is not this machine's.
     """
 
     daemon_threads = True
@@ -53,18 +53,18 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
         self._thread.start()
 
     def server_bind(self) -> None:
-        """Binds.  HTTPServer would look the address's name up, which takes seconds where no name server answers."""
+        """Binds.  HTTPServer would look the address's name up: that takes seconds if no name server answers."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Scrapers that go away, or are given up, are no error of ours."""
+        """Ignores scrapers that go away or time out: that is no error of this server."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
     def close(self) -> None:
-        """Stops to serve."""
+        """Stops serving."""
         self.shutdown()
         self._thread.join()
         self.server_close()

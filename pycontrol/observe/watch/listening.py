@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where metrics are served, and what serves them.  Nothing here needs prometheus-client."""
+"""The address of the metrics server, and which library serves.  This file does not need prometheus-client."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import ipaddress
 from gpurt.errors import UsageError
 from gpurt.text import visible
 
-#: Where Prometheus finds it unless told otherwise.
+#: The default address, which Prometheus's configuration names.
 HOST, PORT = "127.0.0.1", 9925
-#: The first release of prometheus-client with which this is tried: Ubuntu 22.04's.
+#: The oldest release of prometheus-client that was tested: Ubuntu 22.04's.
 OLDEST = (0, 9)
 INSTALL_CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client"
 
@@ -19,7 +19,7 @@ def address_of(listen: str) -> tuple[str, int]:
     """The address and the port of ADDRESS:PORT, [ADDRESS]:PORT, :PORT or PORT.
 
     Raises:
-        UsageError: it is none of these, or the address is no number.
+        UsageError: the text has none of these forms, or the address is no number.
     """
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or HOST
@@ -33,5 +33,5 @@ def address_of(listen: str) -> tuple[str, int]:
 
 
 def listen_text(address: str, port: int) -> str:
-    """Both as in an URL."""
+    """Address and port as in a URL."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

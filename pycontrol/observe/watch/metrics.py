@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A host's state, and what a judge counts, as metrics of Prometheus.
+"""A host's state, and a judge's counts, as metrics of Prometheus.
 
 The sets of labels are bounded: GPUs, causes, kinds of findings, and tasks of a file.
 """
@@ -21,12 +21,12 @@ from pycontrol.observe.judge.finding import What
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.distributions import host_distributions
 
-#: How long a host may take for an answer before it is told to be down, seconds: Prometheus gives a scrape 10.
+#: A host that does not answer within this time is reported as down, seconds: Prometheus gives a scrape 10.
 ANSWER_LIMIT_S = 4.0
 
 
 class HostCollector:
-    """A collector of prometheus_client: asks the host at each scrape.
+    """A collector for prometheus_client: asks the host at each scrape.
 
     Args:
         connect: makes a connection to the host, with patience ANSWER_LIMIT_S; raises GpurtError if there is none.
@@ -39,7 +39,7 @@ class HostCollector:
     def collect(self) -> Iterator[Metric]:
         """The metrics."""
         found: list[Metric] = []
-        if self._lock.acquire(timeout=ANSWER_LIMIT_S):  # other scrapes may wait for a host that hangs
+        if self._lock.acquire(timeout=ANSWER_LIMIT_S):  # other scrapes may wait for a hanging host
             try:
                 found = list(self._of_host())
             except (GpurtError, OSError):
@@ -97,7 +97,7 @@ def _of_gpus(
 
 
 def _unit_jobs(gpus: Iterable[GpuStatus]) -> Metric:
-    """How jobs that own units of GPUs ended; each GPU tells those of all."""
+    """How jobs that own units of GPUs ended; each GPU reports the jobs of all."""
     family = CounterMetricFamily(
         "gpurt_unit_jobs", "jobs that own units of GPUs, by how they ended", labels=["outcome"]
     )
@@ -109,7 +109,7 @@ def _unit_jobs(gpus: Iterable[GpuStatus]) -> Metric:
 
 
 def _states(gpus: Iterable[int], clients: Iterable[ClientInfo]) -> Metric:
-    """How many clients are in each state; pending ones wait for the GPU."""
+    """The number of clients in each state; pending clients wait for the GPU."""
     counts = Counter((one.gpu, one.state) for one in clients)
     family = GaugeMetricFamily("gpurt_clients", "clients by what they do", labels=["gpu", "state"])
     for gpu in gpus:
@@ -119,7 +119,7 @@ def _states(gpus: Iterable[int], clients: Iterable[ClientInfo]) -> Metric:
 
 
 class JudgeCollector:
-    """The counts of a judge; ``running``: whether the judge still gets events."""
+    """A judge's counts; ``running``: whether the judge still gets events."""
 
     def __init__(self, judge: Judge, running: Callable[[], bool]) -> None:
         self._judge, self._running = judge, running
@@ -131,7 +131,7 @@ class JudgeCollector:
         findings = CounterMetricFamily("gpurt_findings", "what was found wrong", labels=["kind", "sort", "task"])
         tasks = ["", *(one.name for one in judge.file.taskset)]
         found = {**{(what, task): 0 for what in What for task in tasks}, **judge.counts}
-        for (what, task), count in found.items():  # also none: a first one is an increase only then
+        for (what, task), count in found.items():  # also 0: only then Prometheus sees the first one as an increase
             findings.add_metric([what.value, what.sort.value, task], count)
         yield findings
         jobs = CounterMetricFamily("gpurt_jobs", "jobs that ended", labels=["task"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge of a running host is told bounds beside its events, and the reasons why bounds do not speak of the host."""
+"""What the judge of a running host needs besides events: bounds, and reasons why they do not apply to the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pycontrol.observe.watch.watch import CHANGING
 
 
 def bounds_by_task(test: Test | None, taskset: Taskset) -> dict[str, int]:
-    """The test's bounds by task, ns; tasks without a bound are left out."""
+    """The test's bounds by task, ns; tasks without a bound are omitted."""
     result = compiled.run_compiled(test, taskset) if test else None
     return {} if result is None else {
         name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None
@@ -26,14 +26,14 @@ def bounds_by_task(test: Test | None, taskset: Taskset) -> dict[str, int]:
 
 
 def lasting(objections: Sequence[Objection]) -> list[Objection]:
-    """Those that no event takes back: an unknown client may be inside a job, and the judge tells of it later."""
+    """The objections that no event resolves.  An unknown client may be inside a job, so the judge reports it later."""
     return [one for one in objections if one.code is not Code.STRANGER]
 
 
 def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Finding]:
-    """Why the bounds do not speak of this host, as findings: all that the watch does not find itself.
+    """Why the bounds do not apply to this host, as findings; the watch finds all other reasons itself.
 
-    ``why``: those of the test that the user named prove nothing of the file.
+    ``why``: why the bounds of the test that the user named prove nothing about the file.
     """
     kinds = {
         Code.MEASURED: What.EPSILON, Code.GPU_PRIORITY: What.PRIORITY,

@@ -33,22 +33,22 @@ from pycontrol.observe.watch.mismatch import bounds_by_task, lasting, mismatch
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 from pycontrol.output import render
 
-#: How often the watch checks whether there is a host again, seconds.
+#: How often the watch checks whether a host has come again, seconds.
 RETRY_PERIOD_S = 1.0
 
 
 def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str | None) -> None:
     """Serves metrics until SIGINT or SIGTERM.
 
-    ``loaded``: the file by which jobs are judged, with the bounds of test ``name``.
+    ``loaded``: the file by which jobs are judged; ``name``: the test whose bounds count.
 
-    Raises UsageError for a wrong address, DeviceError without a host, and RuntimeFailure where the address is taken, or
+    Raises UsageError for a wrong address, DeviceError without a host, and RuntimeFailure if the address is taken or
     prometheus-client is too old.
     """
     address, port = address_of(listen)
     if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
         raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {INSTALL_CURE}")
-    registry, stop = CollectorRegistry(auto_describe=True), SignalEvent()  # so that ?name[]= finds what there is
+    registry, stop = CollectorRegistry(auto_describe=True), SignalEvent()  # ?name[]= finds every metric then
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     connect(device).close()  # raises DeviceError before anything is served
@@ -93,17 +93,17 @@ def _watch(device: str | None, loaded: TasksetFile, name: str | None, registry: 
 
 
 class Watches:
-    """One judge for successive hosts at one place; a thread of its own feeds it.
+    """One judge for successive hosts at one place, with a thread that feeds it.
 
     Args:
         connect: makes a connection to the host; raises GpurtError if there is none.
-        judge: takes the events.  When a host goes, it learns once that events are lost.
-        compare: called with a connection to each host before its events; it reports to the judge itself.
+        judge: takes the events.  When a host goes, the judge gets one event that says that events are lost.
+        compare: called with a connection to each host before the host's events; reports to the judge itself.
         stop: ends the watch when it is set.
-        say: called with a line when a host has gone, and when one has come.
+        say: called with a line when a host has gone, and when a host has come.
 
     Raises:
-        GpurtError: on creation, if there is no host.
+        GpurtError: on creation, there is no host.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Watches:
         self.running = False
 
     def _again(self) -> None:
-        """Waits for a host; the connections of the one that has gone are closed."""
+        """Waits for a host, after closing the connections to the previous host."""
         self._watcher.control.close()
         self._watcher.asks.close()
         while not self._stop.wait(RETRY_PERIOD_S):

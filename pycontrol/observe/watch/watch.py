@@ -33,14 +33,14 @@ from pycontrol.observe.judge.strangers import MAX_STRANGERS
 #: The most clients that are remembered.
 MAX_CLIENTS_KNOWN = 10_000
 NS = 1_000_000_000
-#: How much later than it happened an event may come before a job without its end counts as late, ns.  The module sends
-#: events once a tick, and a host of ordinary priority when it has a CPU.
+#: How long after it happened an event may come before a job without an end counts as late, ns.  The module sends events
+#: once a tick; a host of ordinary priority sends them when it has a CPU.
 EVENT_PATIENCE_NS = 50_000_000
-#: How often events are read, seconds: to wake up for each of them would cost more than all the rest.
+#: How often events are read, seconds: a wake-up for each event would cost more than all other work.
 TICK = 0.01
-#: The time between two looks at all clients, ns, and the number of events after which findings are handed on.
+#: The time between two looks at all clients, ns, and the number of events after which findings are yielded.
 LOOK, MOST = NS, 1000
-#: Objections to the host that are looked for again and again, and what each of them breaks.
+#: Objections to the host that are checked again and again, and the assumption that each of them breaks.
 CHANGING = {
     Code.POLICY: What.POLICY, Code.BEGIN: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED,
     Code.CPU_PRIORITY: What.PRIORITY, Code.FORM: What.POLICY, Code.BARRED: What.POLICY,
@@ -51,10 +51,10 @@ LOOKS = (policies, begins, failures, clocks, client_objections, groups, stranger
 
 
 class Watcher:
-    """One host, watched by a judge, which must have been made with ``patience`` EVENT_PATIENCE_NS.
+    """Watches one host with a judge, which must have been made with ``patience`` EVENT_PATIENCE_NS.
 
-    ``control`` gets the events, ``asks`` is a second connection for requests.  A host closes a connection that leaves
-    answers unread.  The host drops events of a connection that only leaves events unread, and says so.
+    ``control`` gets the events; ``asks`` is a second connection, for requests.  A host closes a connection that leaves
+    answers unread.  If a connection only leaves events unread, the host drops events and says so.
     """
 
     def __init__(self, control: Control, asks: Control, judge: Judge) -> None:
@@ -66,9 +66,9 @@ class Watcher:
         self._owners = Owners(judge.file.launch)
 
     def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
-        """Yields what is found, perhaps nothing, every TICK seconds, until ``stop`` is set or it is ``until``, ns.
+        """Yields new findings, perhaps none, every TICK seconds, until ``stop`` is set or the time ``until``, ns.
 
-        The first list has what is wrong at the beginning; the subscription holds then.
+        The first list has what is wrong at the beginning; from then on the subscription holds.
 
         Raises:
             DeviceError: the host is gone.
@@ -83,7 +83,7 @@ class Watcher:
                 found += self._take(record)
                 if count == MOST:
                     break
-            else:  # all has been read that had come when it was `asked`, however long this process waited since
+            else:  # all events from before `asked` have been read, however long this process waited
                 found += self._check_sleep(asked)
                 found += self._advance(asked)
                 stop.wait(TICK)
@@ -96,9 +96,9 @@ class Watcher:
         yield self._rest(stream)
 
     def _advance(self, now: int) -> list[Finding]:
-        """Judges what has become late.  A host of ordinary priority may not have read yet that it is done.
+        """Judges late jobs.  A host of ordinary priority may not have read their ends yet, so it is asked first.
 
-        The host answers in turn: the second answer comes after all that programs had said before the first request.
+        The host answers in turn: its second answer comes after all that programs had sent before the first request.
         """
         found: list[Finding] = []
         if self.judge.suspects(now):
@@ -107,16 +107,16 @@ class Watcher:
         return found + self.judge.advance(now)
 
     def _rest(self, stream: Iterator[EventRecord]) -> list[Finding]:
-        """The findings of unread events from before the end: the watch may be late, and a miss be among them."""
+        """The findings from events that were unread at the end: the watch may be late, and miss a deadline miss."""
         over, found = time.monotonic_ns(), []
-        time.sleep(EVENT_PATIENCE_NS / NS)  # so much later the host may tell of it
+        time.sleep(EVENT_PATIENCE_NS / NS)  # the host may send events this much later
         end = time.monotonic() + LINGER
         for record in stream:  # of the last list
             found += self._take(record)
-        self.control.status()  # the host answers after them, on the same socket
+        self.control.status()  # the host answers after these events, on the same socket
         for record in self.control.more(0):
             found += self._take(record)
-            if time.monotonic() > end:  # later ones come as well
+            if time.monotonic() > end:  # later events come as well
                 text = "the watch ended before it had read all events"
                 found += self.judge.report(time.monotonic_ns(), What.LOST, "", text)
                 break
@@ -124,7 +124,7 @@ class Watcher:
         return [*found, *self._check_sleep(over), *self._advance(over + EVENT_PATIENCE_NS), *self._look()]
 
     def _find_present(self) -> None:
-        """Present clients may be inside jobs whose begins came before the first event."""
+        """Tells the judge of present clients: they may be inside jobs that began before the first event."""
         file, clients, now = self.judge.file, self.asks.clients(), time.monotonic_ns()
         longest = max((task.period + task.deadline for task in file.taskset), default=0)
         names = [f"{client.comm}-{client.pid}" if client.pid else "" for client in clients]
@@ -147,14 +147,14 @@ class Watcher:
         return found
 
     def _check_owner(self, record: EventRecord, name: str) -> list[Finding]:
-        """Names are their callers' word; users and cgroups are the machine's."""
+        """Checks a program's claim of a task by its user and cgroup, which the kernel states."""
         if not self._owners.new(record, name) or (task := meaning(self.judge.file, name, command_of)) is None:
             return []
         doubts = self._owners.doubts(record, task)
         return [one for key, text in doubts for one in self._once((task, key), What.UNDECLARED, text)]
 
     def _once(self, key: object, what: What, text: str) -> list[Finding]:
-        """Reports something that holds on, when it is seen first."""
+        """Reports a lasting state when it is first seen."""
         if key in self._told or len(self._told) > MAX_STRANGERS:
             return []
         if len(self._told) == MAX_STRANGERS:
@@ -163,12 +163,12 @@ class Watcher:
         return self.judge.report(time.monotonic_ns(), what, "", text)
 
     def _check_sleep(self, now: int) -> list[Finding]:
-        """CLOCK_MONOTONIC stands still while the machine is suspended."""
+        """Tells the judge of a suspension, during which CLOCK_MONOTONIC stands still."""
         slept = self._sleep.since()
         return self.judge.blind(now, f"{slept}; what was under way is left out") if slept else []
 
     def _look(self) -> list[Finding]:
-        """The findings that no event tells: the host's policy, and clients that never began a segment."""
+        """The findings that no event shows: the host's policy, and clients that never began a segment."""
         found: list[Finding] = []
         file = self.judge.file
         clients = self.asks.clients()
@@ -189,18 +189,18 @@ class Watcher:
         return found
 
     def _interferes(self, client: ClientInfo) -> bool:
-        """Whether its TSGs take time of real-time tasks without a segment."""
+        """Whether the client's TSGs take time from real-time tasks without a segment."""
         policy = self.judge.policy
         return client.exempt or policy.turns or (policy.jobs and client.priority > 0)
 
     def task_of(self, client: ClientInfo) -> str | None:
-        """The task of a client, from its reports or from its process."""
+        """The client's task, from its reports or from its process."""
         record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
         return meaning(self.judge.file, self._names.of(record), command_of)
 
 
 class Owners:
-    """Compares a process with its task's user so far, and with its cgroup if the file (``launch``, by task) has one."""
+    """Compares a process's user with its task's previous user, and its cgroup with the file's (``launch``, by task)."""
 
     def __init__(self, launch: Mapping[str, Launch]) -> None:
         self._launch = launch
@@ -223,7 +223,7 @@ class Owners:
         """Why the event's process is not the task that it claims to be: the difference, and a sentence about it."""
         user, cgroup = "".join(procs.status(record.pid, "Uid")[1:2]), procs.cgroup(record.pid)
         if not user:
-            return  # it is gone, or hidden
+            return  # the process is gone, or hidden
         who = visible(f"{record.comm}-{record.pid}")
         first = self._users.setdefault(task, user)
         if user != first:
