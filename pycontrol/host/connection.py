@@ -6,9 +6,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import itertools
 import os
 import socket
+import termios
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -70,6 +72,10 @@ class Connection:
     def closed(self) -> bool:
         """Whether the connection has ended."""
         return self.sock.fileno() < 0
+
+    def has_unread(self) -> bool:
+        """Whether the client has still to read something that was sent."""
+        return not self.closed and any(fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))  # unix(7): SIOCOUTQ
 
     def client(self, gpu: Gpu) -> GpuClient:
         """The connection's client on a GPU, made on first use."""

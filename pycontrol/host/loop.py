@@ -149,7 +149,7 @@ class Host:
         """Handles one packet of the most urgent connection.  If none is urgent, also sends some owed packets."""
         due = self._wake()
         if self._resting:
-            self._rest(time.monotonic_ns() < self._resting)
+            self._rest(time.monotonic_ns() < self._resting or self._spares())
         self.timer.arm(min(due, self._resting or FOREVER))
         self._left = AT_ONCE
         more = not self._resting and self._has_more()
@@ -159,6 +159,9 @@ class Host:
         if self.timer.fd in own:
             self.timer.clear()
         urgent = urgency(lanes) > 0
+        if not urgent and not self._resting and self._spares():
+            self._rest(True)
+            return
         if self.listener.fileno() in own and not urgent and (self._accepts or not lanes):
             self._accepts = False  # new connections and best-effort ones take turns
             self._accept()
@@ -185,12 +188,20 @@ class Host:
         self._resting = self._resting if goes_on else 0
         self.lanes.hush(goes_on, goes_on and any(gpu.awaits_agents for gpu in self.gpus))
 
+    def _spares(self) -> bool:
+        """Whether it rests now because an urgent client may need this CPU to read its answer."""
+        until = self._pace.spares(time.monotonic_ns()) if self._pace else 0
+        self._resting = until or self._resting
+        return until > 0
+
     def _serve_lane(self, lane: Lane) -> None:
         for fd, events in lane.first():
             if fd in self._pidfds:
                 self._ended(self._pidfds[fd])
-            elif fd in self.connections:
-                self._serve_one(self.connections[fd], events)
+            elif connection := self.connections.get(fd):
+                self._serve_one(connection, events)
+                if lane.urgent and self._pace:
+                    self._pace.answers(connection, time.monotonic_ns())
 
     def _ended(self, connection: Connection) -> None:
         """A client's process has ended: handles its next packet, or drops it after as many as it can have sent."""

@@ -3,16 +3,27 @@
 
 While the host works for others, it takes its CPU from an urgent client there, so its pieces of work are short.  Also,
 Linux stops all SCHED_FIFO threads of a CPU for 50 ms of each second in which they took 950 ms
-(sched_rt_runtime_us).  Without this pace any user could cause that by keeping the host busy.  The host rests for longer
-than a client polls for its answer, since that is SCHED_FIFO time of that CPU, too.
+(sched_rt_runtime_us).  Without this pace any user could cause that by keeping the host busy.  A rest takes at
+least as long as a client polls for its answer, since that is SCHED_FIFO time of that CPU, too.
 """
 
 from __future__ import annotations
 
 import os
+from typing import Protocol
 
-#: The host rests after WORK ns of work within WINDOW ns, and from then on in the same proportion.
-WORK, WINDOW = 250_000, 500_000
+#: The host rests after DEBT ns of work for which it has not rested, for as long as that work took.
+DEBT = 100_000
+#: It rests until the last urgent client has read its answer, looks so often, ns, and for LONGEST ns at most.
+LOOK, LONGEST = 150_000, 500_000
+
+
+class Reader(Protocol):
+    """A client's connection."""
+
+    def has_unread(self) -> bool:
+        """Whether the client has still to read something that was sent."""
+        ...
 
 
 def is_real_time() -> bool:
@@ -25,18 +36,31 @@ class Pace:
 
     def __init__(self) -> None:
         """Starts without work."""
-        self._since = self._before = 0
+        self._now = self._worked = self._debt = self._latest = 0
+        self._reader: Reader | None = None
 
     def restart(self, now: int, worked: int) -> None:
         """A rest is over: the work during the rest does not count for the next rest."""
-        self._since, self._before = now, worked
+        self._now, self._worked = now, worked
 
     def rests(self, now: int, worked: int) -> int:
         """Until when the thread must rest, ns; 0: it need not.  ``worked``: the CPU time that it has taken, ns."""
-        if now >= self._since + WINDOW:
-            self._since, self._before = now, worked
-        if worked - self._before < WORK:
+        work, time = worked - self._worked, now - self._now
+        self._now, self._worked, self._debt = now, worked, max(0, self._debt + 2 * work - time)
+        if self._debt < DEBT:
             return 0
-        rest = (worked - self._before) * (WINDOW - WORK) // WORK
-        self._since, self._before = now + rest, worked
-        return now + rest
+        until, self._debt = now + self._debt, 0
+        return until
+
+    def answers(self, reader: Reader, now: int) -> None:
+        """A packet of an urgent client has been served."""
+        if not self._reader:
+            self._latest = now + LONGEST
+        self._reader = reader
+
+    def spares(self, now: int) -> int:
+        """Until when it rests, ns, since an urgent client may need this CPU to read its answer; 0: it need not."""
+        if self._reader and now < self._latest and self._reader.has_unread():
+            return now + LOOK
+        self._reader = None
+        return 0

@@ -20,7 +20,7 @@ from worlds import World
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Packet
-from pycontrol.host import feed, loop
+from pycontrol.host import feed, loop, pace
 from pycontrol.host.connection import Timer
 from pycontrol.host.gpu import MAX_DECISIONS_A_TURN
 from pycontrol.host.pace import Pace
@@ -532,21 +532,52 @@ def test_a_client_with_a_priority_and_an_agent_is_read_in_a_rest(
 
 
 def test_work_for_agents_in_a_rest_does_not_lead_to_the_next_one() -> None:
-    pace = Pace()
-    until = pace.rests(10**12, MS)
-    pace.restart(until, 9 * MS)
-    assert pace.rests(until, 9 * MS + MS // 8) == 0
+    made = Pace()
+    assert made.rests(10**12, 0) == 0
+    until = made.rests(10**12 + MS, MS)
+    made.restart(until, 9 * MS)
+    assert made.rests(until + MS // 16, 9 * MS + MS // 16) == 0
 
 
 def test_how_much_is_worked_before_a_rest() -> None:
-    """Half of the time, in pieces of 0.25 ms; what took longer is followed by a longer rest."""
-    pace, now, worked = Pace(), 10**12, 0
-    for _ in range(2):
-        now, worked = now + MS // 10, worked + MS // 10
-        assert pace.rests(now, worked) == 0  # the first tenth was before the window
-    now, worked = now + MS // 5, worked + MS // 5
-    assert pace.rests(now, worked) == now + MS * 3 // 10
+    """Half of the time, in pieces of 0.1 ms; what took longer is followed by a longer rest."""
+    made, now, worked = Pace(), 10**12, 0
+    assert made.rests(now, worked + MS) == 0  # in a long time
     for _ in range(100):  # one that has idle time in between never rests
-        now, worked = now + 2 * MS, worked + MS // 4 - 1
-        assert pace.rests(now, worked) == 0
-    assert pace.rests(now + MS // 4, worked + 4 * MS) == now + MS * 17 // 4
+        now, worked = now + 2 * MS, worked + MS
+        assert made.rests(now, worked) == 0
+    now, worked = now + MS * 6 // 100, worked + MS * 6 // 100
+    assert made.rests(now, worked) == 0
+    now, worked = now + MS * 6 // 100, worked + MS * 6 // 100
+    assert made.rests(now, worked) == now + MS * 12 // 100
+    for _ in range(3):  # pieces of a slow machine
+        made.restart(now + 4 * MS, worked)
+        now, worked = now + 8 * MS, worked + 4 * MS
+        assert made.rests(now, worked) == now + 4 * MS
+
+
+class Fresh(Pace):
+    """It has never worked too much."""
+
+    def rests(self, now: int, worked: int) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("longest", [10**18, 0])
+def test_an_urgent_client_reads_its_answer_before_the_host_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    """They may share a CPU.  For so long at most, since it may never read."""
+    monkeypatch.setattr(pace, "LOOK", 10**18)
+    monkeypatch.setattr(pace, "LONGEST", longest)
+    urgent, other = world.urgent(), world.client()
+    world.host._pace = Fresh()
+    answer = urgent.start(QUERY)
+    world.turn()
+    query = other.start(QUERY)
+    world.settle()
+    assert query.done() == (not longest)
+    assert answer.done()
+    world.host._resting = min(world.host._resting, 1)  # until when it looks again
+    world.settle()
+    assert query.done()
