@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Response-time analyses: the tests of the registry by name, and what they answer."""
+"""Response-time analyses: the tests of the registry by name, and the verdicts that they return."""
 
 from analysis.rta.audsley import Assignment
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Term, TermKind, Verdict

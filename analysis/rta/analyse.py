@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The analysis of a whole taskset: in which order tasks are bounded, and what follows from one without a bound."""
+"""The analysis of a whole taskset: the order in which tasks are bounded, and the effect of a task without a bound."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verd
 from analysis.rta.system import Demands, System
 from analysis.rta.threads import verdict_of_threads
 
-#: Rounds in which responses grow until none grows any more, before deadlines stand for those that are not known.
+#: The most rounds in which responses grow.  If they still grow then, deadlines stand for unknown responses.
 MAX_RESPONSE_ROUNDS = 200
 
 
 @dataclass(frozen=True)
 class _Formulas:
-    """The formulas of a test, and whether only the first failure counts."""
+    """The formulas of a test.  ``brief``: only the first failure counts."""
 
     name: str
     demands: Demands
@@ -37,11 +37,11 @@ def analyse(
 ) -> Result:  # fmt: skip
     """Bounds every task of a taskset, most urgent first.
 
-    ``end_of``: the formula of a job up to the end of its last GPU segment, of tests that look at it.  ``instead``:
-    a formula that counts where the first has no bound.  ``paths``: that of tasks with workers.
+    ``end_of``: the formula of a job up to the end of its last GPU segment, for tests that use that end.  ``instead``: a
+    formula that counts where the first has no bound.  ``paths``: the formula of tasks with workers.
     ``assume_deadlines``: every jitter uses D_h instead of R_h (ECRTS'24, section 6.4).  A bound that rests on a task
-    without one is withdrawn, because it assumed that this task meets its deadline.  ``brief``: up to the first failure.
-    ``pending``: several jobs of a task may be pending; else such a task has a bound up to its period only.
+    without a bound is withdrawn: it assumed that this task meets its deadline.  ``brief``: stop at the first failure.
+    ``pending``: several jobs of a task may be pending; otherwise a task has no bound beyond its period.
     """
     formulas = _Formulas(name, demands_of, end_of, brief, instead, paths)
     found = None if assume_deadlines else _together(formulas, taskset, pending)
@@ -50,16 +50,16 @@ def analyse(
     result, late = _round(formulas, System(taskset, {}, {}, pending, assume_deadlines))[0], frozenset[str]()
     asking = {section.task for one in taskset.resources for section in one.sections}
     while not brief and (more := asking & {one.task for one in result.causes} - late):
-        late |= more  # what they ask for has no limit, and others keep bounds that do not rest on them
+        late |= more  # their requests have no limit; other tasks keep bounds that do not rest on these tasks
         result = _round(formulas, System(taskset, {}, {}, pending, assume_deadlines, late=late))[0]
     return result
 
 
 def _together(formulas: _Formulas, taskset: Taskset, pending: bool) -> Result | None:
-    """The least responses that all follow from one another; None if they would pass a deadline.
+    """The least responses that all follow from one another; None if one of them would exceed a deadline.
 
-    Bounds of workers and of tasks of other CPUs that spin for a resource rest on one another (readings: groups,
-    "Responses together").
+    The bounds of workers rest on one another.  So do the bounds of tasks of several CPUs that spin for a resource
+    (readings: groups, "Responses together").
     """
     known, ends = dict.fromkeys((t.name for t in taskset.real_time), 0), dict[str, int]()
     for _ in range(MAX_RESPONSE_ROUNDS if taskset.forks or taskset.resources else 0):
@@ -74,12 +74,12 @@ def _together(formulas: _Formulas, taskset: Taskset, pending: bool) -> Result | 
 
 
 def _round(formulas: _Formulas, system: System) -> tuple[Result, dict[str, int]]:
-    """A verdict on each task, and ends of last GPU segments; bounds become known unless the system is settled."""
+    """A verdict on each task, and the ends of last GPU segments.  Adds to the known bounds of an unsettled system."""
     taskset = system.taskset
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
     needs: dict[str, Needs] = {}
     failed: set[str | None] = set()
-    lost_on: dict[int, str] = {}  # by CPU: a task without a bound that preempts all less urgent ones
+    lost_on: dict[int, str] = {}  # by CPU: a task without a bound, which preempts all less urgent tasks
     found: dict[str, int] = {}  # ends that no other task uses yet
     equals: list[Task] = []
     for task in taskset.real_time:
@@ -88,7 +88,7 @@ def _round(formulas: _Formulas, system: System) -> tuple[Result, dict[str, int]]
             equals = []
         lost = lost_on.get(task.cpu)
         if lost in {t.name for t in taskset.served_with(task)}:
-            lost = None  # a thread's order says what a late task costs the others that it serves
+            lost = None  # the order of their common thread says what a late task costs the thread's other tasks
         verdict: Verdict | None = None
         if lost is None:
             try:
@@ -116,13 +116,13 @@ def _round(formulas: _Formulas, system: System) -> tuple[Result, dict[str, int]]
 
 
 def _has_end(task: Task, system: System) -> bool:
-    """Whether other tasks' bounds look at the end of its last GPU segment."""
+    """Whether the bounds of other tasks use the end of the task's last GPU segment."""
     taskset = system.taskset
     return task.uses_gpu and not (system.assumed or taskset.threads or task.name in taskset.forked)
 
 
 def _settle(tasks: list[Task], verdicts: dict[str, Verdict], ends: Mapping[str, int], system: System) -> None:
-    """Makes these tasks' bounds known to lower priorities; tasks of equal priority use each other's deadlines."""
+    """Makes the tasks' bounds known to less urgent tasks; tasks of equal priority use each other's deadlines."""
     if system.settled or system.assumed:
         return
     for task in tasks:
@@ -138,7 +138,7 @@ def _depends(task: Task, culprit: str) -> Failure:
 
 
 def _culprit(needs: Needs, failed: AbstractSet[str | None]) -> str | None:
-    """The first by name of the tasks without a bound that a task needs; None if there is none."""
+    """The alphabetically first of the tasks without a bound that a task needs; None if it needs none."""
     lost = [name for names in needs if not names.isdisjoint(failed) for name in names & failed if name]
     return min(lost, default=None)
 
@@ -149,7 +149,7 @@ def _withdraw(
     needs: Mapping[str, Needs],
     failed: set[str | None],
 ) -> None:
-    """Turns bounds that assumed the deadline of a task without a bound into failures, until nothing changes."""
+    """Withdraws, until nothing changes, bounds that assumed that a task without a bound meets its deadline."""
     bounded = [t for t in taskset.real_time if isinstance(verdicts[t.name], Bound)]
     changed = True
     while changed:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """GPU priority assignment: Audsley's method on GPU segments (ECRTS'24, sections 5.3 and 6.4).
 
-Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried.  The order
-of GPU priorities on a CPU therefore equals that of CPU priorities by construction.  No feasible assignment is lost to a
-check afterwards.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses
-D_h), and its bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU,
-for `boosted-suspend` up to one term.  A thread that serves several tasks has one level, and takes part as a whole.
+Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried.  Therefore
+the GPU priorities on a CPU are in the order of the CPU priorities, and no feasible assignment fails a later check of
+that order.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses D_h), and its
+bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU, for
+`boosted-suspend` up to one term.  A thread that serves several tasks has one level, which all its tasks share.
 docs/readings/gcaps.md, "Audsley", has the proof.
 """
 
@@ -24,7 +24,7 @@ GPU_LEVELS = 99
 
 @dataclass(frozen=True)
 class Assignment:
-    """GPU priorities by task name, or None and why there are none.
+    """GPU priorities by task name; or None for ``priorities``, and the reason.
 
     ``blocked``: for the first level that no task could take, each candidate's failure.
     """
@@ -40,7 +40,7 @@ class Assignment:
 
     @property
     def why(self) -> str:
-        """Why there are no priorities, without each candidate's failure; empty if there are."""
+        """Why there are no priorities, without each candidate's failure; empty if there are priorities."""
         if self.priorities is not None:
             return ""
         if not self.level:
@@ -54,10 +54,10 @@ class Assignment:
 def assign(
     demands: Demands, waiting: Waiting | None, taskset: Taskset, *, any_order: bool = False, pending: bool = False
 ) -> Assignment:
-    """GPU priorities under which every real-time task passes, if there are any.
+    """GPU priorities under which every real-time task passes, if such priorities exist.
 
-    ``waiting`` None: each task waits in its own mode.  ``any_order``: the order on a CPU need not be that of CPU
-    priorities.  ``pending``: as in ``analyse``.
+    ``waiting`` None: each task waits in its own mode.  ``any_order``: GPU priorities on a CPU need not have the order
+    of CPU priorities.  ``pending``: as in ``analyse``.
 
     Raises ValueError if more tasks use the GPU than there are priorities.
     """
@@ -84,12 +84,12 @@ def assign(
 
 
 def _first(task: Task, taskset: Taskset) -> Task | None:
-    """The thread's first task that uses the GPU, which stands for the thread and its one GPU priority; or None."""
+    """The first GPU-using task of the task's thread, which stands for the thread and its GPU priority; or None."""
     return next((t for t in taskset.served_with(task) if t.uses_gpu), None)
 
 
 def _of_threads(priorities: dict[str, int], taskset: Taskset) -> dict[str, int]:
-    """The priorities of all GPU-using tasks whose threads have one."""
+    """These priorities, also given to the other GPU-using tasks of the same threads."""
     return priorities | {
         t.name: priorities[first.name]
         for t in taskset.real_time
@@ -98,7 +98,7 @@ def _of_threads(priorities: dict[str, int], taskset: Taskset) -> dict[str, int]:
 
 
 def _numbers(tasks: list[Task]) -> list[int]:
-    """Priority numbers, lowest first: the tasks' own if they are distinct, else ranks."""
+    """Priority numbers, lowest first: the tasks' own numbers if they are distinct, else ranks."""
     if len(tasks) > GPU_LEVELS:
         raise ValueError(f"{len(tasks)} tasks use the GPU, but there are only {GPU_LEVELS} priorities")
     own = sorted({t.priority for t in tasks})
@@ -106,7 +106,7 @@ def _numbers(tasks: list[Task]) -> list[int]:
 
 
 def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
-    """All tasks, or the lowest of each CPU; in ascending CPU priority, and among equals in the order of their CPUs.
+    """All tasks, or the lowest of each CPU, in ascending CPU priority; equals are in the order of their CPUs.
 
     Of equals on one CPU, the last in the file counts as the lowest.
     """
@@ -119,8 +119,8 @@ def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
 def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     """The GPU-using task whose GPU priority decides a CPU-only task's bound; None if there is none.
 
-    The rider is the lowest GPU-using task above it on its CPU, or an equal, that waits busily.  Its waiting time
-    contains that of the other tasks above it.
+    The rider waits busily, and is the lowest such task on the CPU of at least the task's priority.  The rider's waiting
+    time contains the waiting times of the other tasks above.
     """
     if _first(task, taskset) is not None:
         return None

@@ -31,8 +31,8 @@ SWITCH = "readings: boosted, switches back"
 WINDOWS = "readings: boosted, owners inside segments"
 SHORT = "readings: boosted, short suspensions"
 
-#: How long hosts let a thread spin for its turn, ns (kmod/decide/gate.c, userlib/transport_socket.c).  Then it sleeps,
-#: which the bounds for tasks that spin do not allow.
+#: How long hosts let a thread spin for its turn, ns (kmod/decide/gate.c, userlib/transport_socket.c).  Then the thread
+#: sleeps, which the bounds for spinning tasks do not allow.
 MAX_SPIN_NS = 20 * MS
 #: Whether a task that uses the GPU spins for it.
 Spins: TypeAlias = Callable[[Task], bool]
@@ -40,19 +40,19 @@ Spins: TypeAlias = Callable[[Task], bool]
 
 @dataclass(frozen=True)
 class Boosted:
-    """The formula where ``spins`` says how each task waits; ``fence``: those that spin have form FENCE, not OWNER."""
+    """The formula where ``spins`` says how each task waits; ``fence``: spinning tasks have form FENCE, not OWNER."""
 
     spins: Spins
     fence: bool = False
 
     def demands(self, task: Task, system: System) -> list[Demand | Shared]:
-        """Demands of a whole job."""
+        """The demands on a whole job."""
         return _Charges(self, task, system).listed(task.cpu_time, gaps(task, system.taskset))
 
     def short(self, task: Task, system: System) -> list[Demand | Shared]:
-        """Demands of a whole job where tasks above sleep for short times; none if there are no such tasks.
+        """The demands on a whole job where tasks above sleep for short times; none if there are no such tasks.
 
-        Only where all tasks suspend themselves.
+        Only for tasksets in which all tasks suspend themselves.
         """
         charges = _Charges(self, task, system)
         found = short(task, system, charges.outside)
@@ -61,7 +61,7 @@ class Boosted:
         return _Charges(self, task, system, found).listed(task.cpu_time, gaps(task, system.taskset))
 
     def ends(self, task: Task, system: System) -> list[Demand | Shared]:
-        """Demands of a job up to the end of its last GPU segment."""
+        """The demands on a job up to the end of its last GPU segment."""
         last = max(i for i, s in enumerate(task.segments) if isinstance(s, GpuSegment))
         cpu = sum(s.time.worst for s in task.segments[:last] if isinstance(s, CpuSegment))
         return _Charges(self, task, system).listed(cpu, task.eta)
@@ -78,9 +78,9 @@ FENCE = Boosted(lambda task: True, fence=True)
 
 
 def gaps(task: Task, taskset: Taskset | None = None) -> int:
-    """How often a job can be ready outside of its GPU segments; a CPU segment of no length still needs its CPU.
+    """How often a job can be ready outside of its GPU segments.  A CPU segment of length 0 still needs its CPU.
 
-    Jobs that a thread serves one after another, in any order, count as if none ended with a GPU segment.
+    If a thread serves several tasks, in any order, their jobs count as if none ended with a GPU segment.
     """
     alone = taskset is None or len(taskset.served_with(task)) == 1
     ends = bool(task.segments) and isinstance(task.segments[-1], GpuSegment)
@@ -88,7 +88,7 @@ def gaps(task: Task, taskset: Taskset | None = None) -> int:
 
 
 def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> int | None:
-    """How long a begin or end of the task waits at most for its turn at the update lock, ns; None: above MAX_SPIN_NS.
+    """The longest wait of a begin or end of the task for its turn at the update lock, ns; None: above MAX_SPIN_NS.
 
     An update may be in progress.  Meanwhile, each decision of a task with at least its GPU priority goes first.
     Each segment of the jobs that are pending in that time makes two decisions (L3).
@@ -105,7 +105,7 @@ def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> 
 
 
 def last_segment(task: Task) -> GpuSegment | None:
-    """The GPU segment that a job may end with, an empty one only if nothing precedes it; None if there is none."""
+    """The GPU segment that a job may end with; an empty one only if nothing precedes it.  None if there is no such."""
     last = None
     for segment in reversed(task.segments):
         if isinstance(segment, CpuSegment):
@@ -120,7 +120,7 @@ def last_segment(task: Task) -> GpuSegment | None:
 
 @dataclass(frozen=True)
 class _Charges:
-    """The charges to one task, and what is the same for all of them."""
+    """The demands on one task, and the values that they share."""
 
     form: Boosted
     task: Task
@@ -129,7 +129,7 @@ class _Charges:
 
     @cached_property
     def lower(self) -> list[Task]:
-        """The real-time tasks of its CPU that use the GPU and have a lower priority.  Best effort is never raised."""
+        """The real-time GPU-using tasks of its CPU with a lower priority.  Best effort is never raised."""
         return [j for j in self.system.lower_on_cpu(self.task) if not j.best_effort]
 
     @cached_property
@@ -140,12 +140,12 @@ class _Charges:
 
     @cached_property
     def level(self) -> int | None:
-        """The lowest GPU priority of these."""
+        """The lowest GPU priority of the ``waiters``."""
         return min((p.segment_priority for p in self.waiters), default=None)
 
     @cached_property
     def windows(self) -> list[tuple[Task, Mapping[str, int] | None]]:
-        """By waiter, what owners take inside the segments of a job; None: it is not known."""
+        """By waiter, the time that owners take inside the segments of its job; None: unknown."""
         return [(p, self._inside(p)) for p in self.waiters]
 
     @cached_property
@@ -155,11 +155,11 @@ class _Charges:
 
     @property
     def update(self) -> int:
-        """The time that an update takes of the CPU, ns: with the switch back if a lower task spins for it, raised."""
+        """The CPU time of an update, ns; with the switch back, if a lower task spins for that switch, raised."""
         return self.system.epsilon if self.switching else self.system.taskset.platform.alpha
 
     def listed(self, cpu: int, count: int) -> list[Demand | Shared]:
-        """All demands of a job with so much CPU time and so many gaps around its segments."""
+        """All demands on a job with ``cpu`` ns of CPU time and ``count`` gaps around its segments."""
         return [
             *self._own(cpu),
             *self._before,
@@ -171,7 +171,7 @@ class _Charges:
         ]
 
     def _own(self, cpu: int) -> list[Demand]:
-        """The switch after an end delays the task itself only where a lower task spins for it, raised."""
+        """The task's own demands.  The switch after an end counts only where a lower task spins for it, raised."""
         task, platform = self.task, self.system.taskset.platform
         woken = wakeups.own(task, self.system, Waiting.SUSPEND)
         return [
@@ -197,7 +197,7 @@ class _Charges:
         return [Demand(TermKind.BLOCKING, longest + 2 * update, BEFORE)]
 
     def _raised(self, task: Task, count: int) -> int:
-        """The most CPU time that this number of segments of the task takes raised, ns, where all tasks suspend."""
+        """The most CPU time for which ``count`` segments of the task are raised, ns, where all tasks suspend."""
         return count * (max(s.misc.worst for s in task.gpu_segments) + 2 * self.system.taskset.platform.alpha)
 
     def _sleeps(self, h: Task) -> bool:
@@ -205,7 +205,7 @@ class _Charges:
         return self.system.taskset.sleeps(h) and not self.form.spins(h)
 
     def _from_all_lower(self, count: int) -> Iterator[Demand | Shared]:
-        """Demands of tasks below on the CPU.  A thread that serves several of them is inside one segment at most."""
+        """The demands of tasks below on the CPU.  A thread that serves several is inside one segment at most."""
         grouped: dict[str, list[Demand]] = {}
         for j in self.lower:
             outside = self._from_lower(j, count)
@@ -219,14 +219,14 @@ class _Charges:
             yield OneAtATime(name, demands)
 
     def _from_lower(self, j: Task, count: int) -> Demand:
-        """The demand of a task below outside of the task's segments: raised, one segment in each gap between them."""
+        """The demand of a task below, outside of the analysed task's segments: one raised segment in each gap."""
         pieces = [s.misc.worst + (s.pure.worst if self.form.holds(j) else 0) for s in j.gpu_segments]
         update = self.system.epsilon if self.form.spins(j) else self.update
         cap = count * (max(pieces) + 2 * update)
         return self._wider(bounded(TermKind.BLOCKING, j, sum(pieces) + 2 * update * j.eta, cap, LOWER, self.system))
 
     def outside(self, h: Task) -> int:
-        """The time that a job of a task above takes of the CPU outside of segments; all of it if it spins, ns."""
+        """The CPU time of a job of a task above outside of segments, ns; all of its time if it spins."""
         if not h.uses_gpu:
             return h.cpu_time
         if not self.form.spins(h):
@@ -236,9 +236,9 @@ class _Charges:
         return h.cpu_time + owned(h, self.system) + late
 
     def _from_higher(self, h: Task) -> Iterator[Demand]:
-        """The demands of a task above on the CPU, or of an equal.
+        """The demands of a task of at least the analysed task's priority on the CPU.
 
-        A task above that never sleeps has the jitter of its release and of short suspensions only.
+        A task above that never sleeps has only the jitters of its release and of short suspensions.
         """
         outside = self.outside(h)
         if not self._sleeps(h) and h.priority > self.task.priority:
@@ -257,17 +257,17 @@ class _Charges:
         yield from self._carried(h, theta)
 
     def _wider(self, demand: Demand) -> Demand:
-        """The demand with a jitter for its part before the release, where tasks above sleep for short times."""
+        """The demand, with jitter for the part that executes before the release where tasks above sleep briefly."""
         return replace(demand, jitter=demand.jitter + self.short.longest) if self.short.inside else demand
 
     def _late(self, h: Task, demand: Demand) -> Demand:
-        """The same for a task above; one that sleeps for a short time has no jitter."""
+        """The demand of a task above, with the jitter of ``_wider``, or only others' sleep if h sleeps briefly."""
         if h.name in self.short.inside:
             return replace(demand, jitter=self.short.from_level(h.priority))
         return self._wider(demand)
 
     def _carried(self, h: Task, switch: int) -> Iterator[Demand]:
-        """Where h has no jitter: what its previous job executes raised, and the switch after its end."""
+        """If h has no jitter: the part of its previous job that executes raised, and the switch after its end."""
         if h.name not in self.short.inside:
             return
         above, last = self.short.above(h.priority), last_segment(h)
@@ -279,7 +279,7 @@ class _Charges:
         yield Demand(TermKind.BLOCKING, amount + switch, SHORT, h.name)
 
     def _remote(self) -> Iterator[Demand]:
-        """The demands of owners on other CPUs: all of them from ``level`` up, else the switches back after them."""
+        """The demands of owners on other CPUs: all from GPU priority ``level`` up; of the rest only switches back."""
         spun = self.switching or (bool(self._before) and self.form.holds(self.task))
         switch = self.system.taskset.platform.longest_switch if spun else 0
         for w in self.system.gpu_tasks:
@@ -297,7 +297,7 @@ class _Charges:
         return TermKind.GPU_PREEMPTION if self.task.uses_gpu else TermKind.INDIRECT_DELAY
 
     def _either(self, one: Task, whole: Demand, *outside: Demand) -> Demand:
-        """The demand of an owner: in all its jobs, or outside of windows and in them, if that is less."""
+        """The demand of an owner: that of all its jobs, or that outside and inside of windows if this is less."""
         parts = list(outside)
         for p, taken in self.windows:
             if p.segment_priority > one.segment_priority:
@@ -312,7 +312,7 @@ class _Charges:
         return replace(whole, instead=tuple(parts))
 
     def _inside(self, p: Task) -> Mapping[str, int] | None:
-        """The time that owners take inside the segments of a job of a waiter, ns by task; None: it is not known."""
+        """The time that owners take inside the segments of a waiter's job, ns by task; None: unknown."""
         if p is self.task:
             return inside(p, self.system)
         if len(self.system.gpu_tasks) > MAX_GPU_USERS:

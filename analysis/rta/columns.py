@@ -18,7 +18,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import numbered
 from gpurt.types import CData
 
-if TYPE_CHECKING:  # numpy takes longer to import than an analysis takes; what draws many tasksets has its arrays
+if TYPE_CHECKING:  # importing numpy takes longer than an analysis; only generators of many tasksets use its arrays
     import numpy as np
     from numpy.typing import NDArray
 
@@ -50,7 +50,7 @@ class Columns:
 
     @cached_property
     def view(self) -> CData:
-        """The C struct over these arrays, which must outlive it; made once, for many tests ask for it.
+        """The C struct over these arrays, made once because many tests use it; the arrays must outlive it.
 
         Raises OverflowError if a cost exceeds 63 bits.
         """
@@ -71,8 +71,8 @@ class Columns:
 def columns_of(taskset: Taskset) -> Columns:
     """The columns of a taskset.
 
-    Raises OverflowError if a time or a sum of times exceeds 63 bits.  Raises ValueError for tasks of which several jobs
-    can be pending, and for others that the compiled tests do not know.
+    Raises OverflowError if a time or a sum of times exceeds 63 bits.  Raises ValueError for tasks that the compiled
+    tests do not know, such as tasks of which several jobs can be pending.
     """
     unknown = {
         "cpu_latency, except as a part of segments": taskset.platform.cpu_latency,
@@ -101,12 +101,12 @@ def u32(values: Iterable[int]) -> array[int]:
 
 
 def i64(values: Iterable[int]) -> array[int]:
-    """An array of 64-bit times, ns.  Raises OverflowError for one that does not fit."""
+    """An array of 64-bit times, ns.  Raises OverflowError if a time does not fit."""
     return array("q", values)
 
 
 class _Row(NamedTuple):
-    """A task as columns have it.  ``pieces``: what is between two GPU segments is one piece of CPU time."""
+    """A task's values in the columns.  ``pieces``: all CPU time between two GPU segments is one piece."""
 
     numbers: tuple[int, ...]
     times: tuple[int, ...]
@@ -127,7 +127,7 @@ def _row(task: Task) -> _Row:
 
 
 def _serving(taskset: Taskset) -> dict[str, Numbers]:
-    """By SERVED, of each task: the number of the thread that serves it and others, its rank and the order."""
+    """By the names in SERVED, for each task: the number of its thread, its rank there and the thread's order."""
     if not taskset.threads:
         return dict.fromkeys(SERVED, u32([0] * len(taskset)))
     rows = list(_served(taskset))
@@ -135,7 +135,7 @@ def _serving(taskset: Taskset) -> dict[str, Numbers]:
 
 
 def _served(taskset: Taskset) -> Iterator[tuple[int, int, int]]:
-    """The rows of the tasks; zeros for one whose thread serves no other."""
+    """The rows of the tasks; zeros for a task whose thread serves no other."""
     numbers = {name: number for number, name in enumerate(taskset.threads, 1)}
     for task in taskset:
         if task.thread is None or task.thread.name not in numbers or task.best_effort:
@@ -168,7 +168,7 @@ def _times(task: Task) -> tuple[int, ...]:
 
 
 def _last(task: Task) -> tuple[int, int]:
-    """G and G^m of the GPU segment that a job ends with, apart from empty ones; zeros if it ends with a CPU segment."""
+    """G and G^m of the GPU segment that ends a job, apart from empty ones; zeros if a CPU segment ends it."""
     for segment in reversed(task.segments):
         if isinstance(segment, GpuSegment) and segment.misc.worst + segment.pure.worst:
             return segment.misc.worst + segment.pure.worst, segment.misc.worst
@@ -178,5 +178,5 @@ def _last(task: Task) -> tuple[int, int]:
 
 
 def pointer(kind: str, values: array[int] | NDArray[Any]) -> CData:
-    """A C pointer to an array's elements, which keeps the array alive.  Ten times as fast as numpy's `ctypes`."""
+    """A C pointer to an array's elements; the pointer keeps the array alive.  Ten times as fast as numpy's `ctypes`."""
     return ffi.from_buffer(f"{kind}[]", values)

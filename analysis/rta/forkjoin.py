@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Bounds of tasks with workers: fork-join on one GPU that the task and its workers own as a group.
 
-A *path* is what the task does before it starts its workers, one worker, and what the task does after the last of them.
-The response of a job is that of one of its paths, which other tasks and the other workers delay.  Other tasks meet the
-members as tasks of their own, whose responses count from the release of the job.  docs/readings/groups.md, "Fork-join",
-has the proofs.
+A *path* has three parts: the task before it starts its workers, one worker, and the task after the last worker ends.
+The response of a job is the response of its longest path, which other tasks and the other workers delay.  To other
+tasks, the members are separate tasks, and their responses count from the release of the job.  docs/readings/groups.md,
+"Fork-join", has the proofs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RAISED = 100
 
 @dataclass(frozen=True)
 class Phase:
-    """What a path does on one CPU, at one priority, in one stretch; ``hold``: it ends with the begin of a hold."""
+    """A stretch of a path on one CPU, at one priority; ``hold``: it ends with the begin of a hold."""
 
     task: Task
     segments: tuple[Segment, ...]
@@ -47,12 +47,12 @@ class Phase:
 
     @property
     def gaps(self) -> int:
-        """How often its task needs its own priority.  The end of a hold is the rest of that segment."""
+        """How often its task needs its normal priority.  After a hold, the phase is the rest of the held segment."""
         return self.users + (not self.hold)
 
     @property
     def length(self) -> int:
-        """C + G, ns; one that takes no time also waits for what is released when it would be over."""
+        """C + G, ns; at least 1: a phase of no time still waits for work released at the instant at which it ends."""
         return _length(self.segments) or 1
 
 
@@ -62,7 +62,7 @@ def _length(segments: Sequence[Segment]) -> int:
 
 @dataclass(frozen=True)
 class Path:
-    """The way of a job over one worker; without ``last``, up to that worker's end."""
+    """The path of a job through one worker; without ``last``, up to that worker's end."""
 
     fork: Fork
     task: Task
@@ -72,8 +72,8 @@ class Path:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """Before the workers, the worker, and after the workers.  A job may end with the hold of a segment."""
-        at = self.fork.after + self.fork.hold  # what begins and ends the hold takes no time between
+        """The task before its workers, the worker, and the task after them.  A job may end with a hold."""
+        at = self.fork.after + self.fork.hold  # the segment that begins and ends the hold takes no time itself
         before, after = self.task.segments[:at], self.task.segments[at:]
         first = (Phase(self.task, before, self.fork.hold), Phase(self.worker, self.worker.segments))
         return (*first, Phase(self.task, after)) if self.last and (after or not self.fork.hold) else first
@@ -85,7 +85,7 @@ class Path:
 
     @property
     def updating(self) -> list[Phase]:
-        """The phases whose segments begin and end with updates.  While the group is inside, those of workers do not."""
+        """The phases whose segments begin and end with updates: workers make none while their group is inside."""
         return [phase for phase in self.phases if phase.task is self.task or not self.fork.hold]
 
     @property
@@ -95,14 +95,14 @@ class Path:
 
     @cached_property
     def others(self) -> list[Task]:
-        """The other workers, which execute while the path's does."""
+        """The other workers, which execute at the same time as the path's worker."""
         named = {t.name: t for t in self.system.taskset}
         return [named[name] for name in self.fork.workers if name != self.worker.name]
 
     def on_cpus(self) -> Iterator[tuple[Task, list[Phase]]]:
         """Each task outside the group on a CPU of the path, with the phases there.
 
-        A worker under a hold is raised whenever its group owns the GPU, and delayed by owners only.
+        A worker under a hold is left out: it is raised whenever its group owns the GPU, and only owners delay it.
         """
         for cpu in dict.fromkeys(phase.task.cpu for phase in self.updating):
             phases = [phase for phase in self.updating if phase.task.cpu == cpu]
@@ -111,14 +111,14 @@ class Path:
                     yield t, phases
 
     def owners(self) -> list[Task]:
-        """The tasks outside the group of at least its GPU priority; none if the path uses no GPU."""
+        """The tasks outside the group with at least its GPU priority; none if the path uses no GPU."""
         if not self.eta:
             return []
         others = (t for t in self.system.gpu_tasks if t.name not in self.fork.members)
         return [t for t in others if t.segment_priority >= self.level]
 
     def own(self, in_flight: int) -> list[Demand]:
-        """Its own demand, and what the begins of its segments wait for updates of lower tasks."""
+        """The path's own demand, and how long the begins of its segments wait for updates of lower tasks."""
         return [
             Demand(TermKind.OWN, sum(phase.length for phase in self.phases), PATH_OWN),
             Demand(TermKind.UPDATES, 2 * self.system.epsilon * sum(phase.users for phase in self.updating), PATH_OWN),
@@ -126,9 +126,9 @@ class Path:
         ]
 
     def beside(self, raising: bool = False) -> Iterator[Demand]:
-        """The demands of the other workers, each once: what they take of the worker's CPU, and of the GPU.
+        """The demands of the other workers, each once, on the worker's CPU and on the GPU.
 
-        Where the policy is ``raising`` owners, a worker below on the CPU executes before this one only while raised.
+        If the policy is ``raising`` owners, a worker of lower CPU priority executes before this one only while raised.
         """
         for other in self.others:
             here, together = other.cpu == self.worker.cpu, self.worker.uses_gpu
@@ -149,7 +149,7 @@ Paths: TypeAlias = Callable[[Path], "list[Demand]"]
 
 
 def boosted(path: Path) -> list[Demand]:
-    """Policy `boosted`: members inside are raised, so that no CPU segment of a task on another CPU delays the path."""
+    """Policy `boosted`: members inside are raised, so CPU segments of tasks on other CPUs never delay the path."""
     system, alpha = path.system, path.system.taskset.platform.alpha
     flying = sum(phase.users * system.epsilon for phase in path.updating if _lower_elsewhere(path, phase.task.cpu))
     demands, charged = [*path.own(flying), *path.beside(raising=True), *_raised_beside(path)], set[str]()
@@ -173,10 +173,10 @@ def boosted(path: Path) -> list[Demand]:
 
 
 def _raised_beside(path: Path) -> Iterator[Demand]:
-    """A worker inside is raised to the path's own level.
+    """The demands of other workers inside, which are raised to the path's own level.
 
-    It keeps another task of that level on its CPU from the end of a segment, or from the update lock that was handed to
-    that task.  A member of a group with a hold has its CPU as soon as it is handed the lock.
+    Such a worker keeps the CPU from another task of that level that ends its segment, or was handed the update lock.
+    A member of a group with a hold has its CPU as soon as it is handed the lock.
     """
     if not path.worker.uses_gpu:
         return
@@ -193,7 +193,7 @@ def _lower_elsewhere(path: Path, cpu: int) -> bool:
 
 
 def segment(path: Path) -> list[Demand]:
-    """Policy `segment`: an owner waits for its CPU, so that what preempts owners there delays the path as well."""
+    """Policy `segment`: an owner waits for its CPU, so tasks that preempt owners there delay the path as well."""
     system = path.system
     demands, charged = [*path.own((path.eta + 3) * system.epsilon), *path.beside()], set[str]()
     for t, phases in path.on_cpus():
@@ -210,15 +210,15 @@ def segment(path: Path) -> list[Demand]:
 
 
 def _ownership(path: Path, charged: set[str]) -> Iterator[Demand]:
-    """How long owners that are not charged yet can own the GPU, with what preempts them on their CPUs.
+    """How long owners that are not charged yet can own the GPU, with the tasks that preempt them on their CPUs.
 
-    Likewise what preempts another worker there: that worker may have been handed the update lock, and has it until its
+    Tasks that preempt another worker count too: if that worker was handed the update lock, it keeps the lock until its
     CPU executes it.
     """
     system = path.system
     lowest: dict[int, int] = {}
     equals = [other for other in path.others if other.uses_gpu] if path.worker.uses_gpu else []
-    for t in [*equals, *path.owners()]:  # those that are charged, too: another worker there may be above them
+    for t in [*equals, *path.owners()]:  # charged owners, too: another worker there may be above them
         lowest[t.cpu] = min(t.priority, lowest.get(t.cpu, t.priority))
     for cpu, level in lowest.items():
         above = [t for t in system.on_cpu(cpu) if t.priority >= level]
@@ -235,9 +235,9 @@ def _ownership(path: Path, charged: set[str]) -> Iterator[Demand]:
 
 
 def verdict_of_workers(task: Task, paths: Paths, system: System) -> tuple[Verdict, Needs]:
-    """The verdict on a member, and the tasks that it rests on: the other members among them.
+    """The verdict on a member of a group, and the tasks that it rests on, the other members among them.
 
-    A task has that of its worst path, a worker that of its own, up to its end.
+    A task has the verdict on its worst path; a worker the verdict on its own path, up to its end.
     """
     fork = system.taskset.forked[task.name]
     named = {t.name: t for t in system.taskset}
@@ -256,8 +256,8 @@ def verdict_of_workers(task: Task, paths: Paths, system: System) -> tuple[Verdic
 def with_switches(taskset: Taskset) -> Taskset:
     """The taskset with the context switches between the TSGs of workers as parts of their G^e.
 
-    While a group owns the GPU, its TSGs with work have turns.  Work that a program hands over at once takes one turn
-    more than it has whole slices, at most, and each turn begins with a switch.
+    While a group owns the GPU, its TSGs with work take turns, and each turn begins with a switch.  Work that a program
+    submits at once takes at most one turn more than its number of whole time slices.
     """
     platform = taskset.platform
     longer: dict[str, Task] = {}
@@ -270,9 +270,9 @@ def with_switches(taskset: Taskset) -> Taskset:
 
 
 def with_holds(taskset: Taskset) -> Taskset:
-    """The taskset as seen by others: a worker under a hold is inside, raised, from its begin to its end.
+    """The taskset as other tasks see it: a worker under a hold is inside, raised, from its begin to its end.
 
-    It executes at any time that it likes, at the most.
+    The worker may execute at any time in between.
     """
     held = {name for fork in taskset.forks if fork.hold for name in fork.workers}
     return replace(taskset, tasks=tuple(_inside(t) if t.name in held else t for t in taskset)) if held else taskset
@@ -302,7 +302,7 @@ def _switched(task: Task, length: int, switch: int) -> Task:
 
 
 def refusal_of_workers(name: str, taskset: Taskset, *, able: bool, holds: bool, assigns: bool) -> str | None:
-    """Why a test says nothing of a taskset with workers; ``able``, ``holds``: whether it can of such, and of holds."""
+    """Why a test has no bound beside workers; ``able``, ``holds``: whether it bounds workers, and segments held."""
     if not taskset.forks:
         return None
     first = taskset.forks[0].task

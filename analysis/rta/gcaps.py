@@ -2,8 +2,8 @@
 """GCAPS: preemptive priority-based GPU scheduling (ECRTS'24, section 6.3), as policy `segment` implements it.
 
 Some lemmas of the paper do not hold for a GPU that is owned from a segment's begin to its end.  The bounds here differ
-from those lemmas.  The argument and the proof are in docs/readings/gcaps.md, "GCAPS: the GPU is owned from begin to
-end".  The paper to the letter is in analysis/papers/ecrts24_printed.py.
+from those lemmas.  docs/readings/gcaps.md, "GCAPS: the GPU is owned from begin to end", has the argument and the proof.
+analysis/papers/ecrts24_printed.py has the lemmas exactly as printed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _preempting(
 ) -> list[Demand]:  # fmt: skip
     """The demands of tasks above on the same CPU if none of them spins; ``owning``: also while they own the GPU.
 
-    One without GPU work needs no jitter, unless its thread can sleep, or it has the priority of ``below``, whose thread
-    serves several tasks.
+    A task without GPU work needs no jitter, with two exceptions: its thread can sleep, or it has the priority of
+    ``below`` and the thread of ``below`` serves several tasks.
     """
     demands = []
     for h in tasks:
@@ -60,10 +60,10 @@ def _preempting(
 def busy(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under busy waiting: ECRTS'24 equation 1 with lemmas 8 to 12.
 
-    A higher task of the same CPU holds the CPU for its whole job.  At a begin it can sleep on the update lock while a
-    lower task of another CPU updates the runlist.  This wait is charged, so that no jitter is needed.  The charge does
-    not depend on whether the other task is lower.  Otherwise it would depend on the order among higher GPU priorities,
-    and Audsley's method needs a test that does not.
+    A higher task of the same CPU keeps the CPU for its whole job.  At a begin it can sleep on the update lock while a
+    lower task of another CPU updates the runlist.  This wait is charged, so that no jitter is needed.  It is charged
+    even if no lower task exists: otherwise the bound would depend on the order among higher GPU priorities, and
+    Audsley's method needs a test that does not.
     """
     eps = system.epsilon
     demands: list[Demand | Shared] = [*own(task, system, Waiting.BUSY), *wakeups.handed(task, system)]
@@ -107,7 +107,7 @@ def mixed(task: Task, system: System) -> list[Demand | Shared]:
 
 
 def _remote(task: Task, level: int, system: System, kind: TermKind) -> Shared:
-    """The demands of owners on other CPUs of at least GPU priority ``level``; many tasks share these demands."""
+    """The demands of owners on other CPUs with at least GPU priority ``level``; computed once for many tasks."""
     return system.shared(
         (task.cpu, level, task.priority, kind),
         lambda: ownership(system.remote_owners(task.cpu, level), system, kind),
@@ -126,10 +126,10 @@ def own(task: Task, system: System, waiting: Waiting | None = None) -> list[Dema
 
 
 def ownership(owners: Iterable[Task], system: System, kind: TermKind) -> list[Demand]:
-    """How long ``owners`` can own the GPU: all GPU-using tasks of CPUs other than a task's from some GPU priority up.
+    """How long ``owners`` can own the GPU: all GPU-using tasks of other CPUs from some GPU priority up.
 
-    A task above an owner on the owner's CPU can delay the owner while it owns the GPU.  Such a task counts with its
-    CPU execution, and with its GPU segments if it uses the GPU.
+    A task above an owner on the owner's CPU can delay the owner while it owns the GPU.  The CPU execution of such a
+    task counts, and its GPU segments if it uses the GPU.
     """
     lowest: dict[int, int] = {}
     for h in owners:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel thread of the thesis (chapter 4, lemmas 12 and 13), as policy `job` has it.
+"""The kernel thread of the thesis (chapter 4, lemmas 12 and 13), as policy `job` implements it.
 
-The proof, and what is wrong in the print, are in docs/readings/thesis.md, "Thesis".
+The proof, and the errors in print, are in docs/readings/thesis.md, "Thesis".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
-#: Where the kernel thread runs, and how often it looks as published (section 4.5.1), ns.
+#: The CPU of the kernel thread, and its polling period as published (section 4.5.1), ns.
 THREAD_CPU = 0
 POLL = 1 * MS
 

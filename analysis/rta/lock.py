@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Policies lock-priority and lock-fifo: a lock around whole GPU segments, without boosting, as they ship.
+"""Policies lock-priority and lock-fifo, as they ship: a lock around whole GPU segments, without priority boosting.
 
 A holder keeps its own CPU priority, so that tasks above it on its CPU prolong its request.  A request costs two runlist
 updates and a context switch.  docs/readings/locks.md, "Locks without boosting", has the proof.
@@ -61,9 +61,9 @@ def _cpu(task: Task, system: System) -> list[Demand]:
 
 
 def _spinning(task: Task, system: System) -> list[Demand]:
-    """The demands that preempt the task if holders spin: a job's G^e takes the CPU too.
+    """The demands that preempt the task if holders spin: G^e of a job takes the CPU, too.
 
-    A job sleeps until its grant: hence jitter.
+    A job sleeps until it is granted the lock; hence jitter.
     """
     demands = []
     for h in system.hpp(task):
@@ -92,7 +92,7 @@ def _by_priority(task: Task, system: System) -> list[Demand]:
 
 
 def _first_come(task: Task, system: System) -> list[Demand]:
-    """For each own request, one request of each less urgent task, and all requests of more urgent ones.
+    """For each own request, one request of each less urgent task; and all requests of more urgent tasks.
 
     A more urgent task can pass the task at the update lock again and again.
     """
@@ -110,7 +110,7 @@ def _first_come(task: Task, system: System) -> list[Demand]:
 
 @dataclass(frozen=True)
 class _Hold:
-    """One request of ``holder`` from grant to end: its ``own`` length, and what the tasks in ``preempters`` add."""
+    """One request of ``holder`` from grant to end: its ``own`` length, and the times that ``preempters`` add."""
 
     holder: Task
     own: int
@@ -121,7 +121,7 @@ class _Hold:
         return self.own + sum(amount for _, amount in self.preempters)
 
     def demands(self, times: int) -> list[Demand]:
-        """The demands of ``times`` such waits.  The bound rests on the preempters even if they add nothing."""
+        """The demands of ``times`` such waits.  The bound rests on the preempters even if they add no time."""
         single = [Demand(TermKind.BLOCKING, times * self.own, LOCK_QUEUE, self.holder.name)]
         return single + [
             Demand(TermKind.BLOCKING, times * amount, LOCK_QUEUE, p.name, relied=True) for p, amount in self.preempters

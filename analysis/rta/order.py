@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Priorities under which no bound holds, because tasks can wait for each other for ever.
+"""Priorities for which no bound holds, because tasks can wait for each other for ever.
 
 The reasons are in docs/readings/gcaps.md, "Order of priorities".
 """
@@ -12,7 +12,7 @@ from analysis.model import Task, Taskset
 
 
 class Equals(Enum):
-    """Whether GPU-using tasks of one CPU that have the same priority have a bound."""
+    """Whether there is a bound for GPU-using tasks of one CPU that have the same priority."""
 
     BOUNDED = "always"
     CONTENDED = "only if no task of another CPU uses the GPU"
@@ -33,7 +33,7 @@ def disorder(taskset: Taskset, together: bool = False) -> str | None:
     A task that preempts another on their CPU must have the higher GPU priority too.  Otherwise each can wait for the
     other.  ``together``: threads of one process have one GPU priority, and do not wait for each other.
     """
-    lowest: dict[tuple[int, str], Task] = {}  # by CPU and group, whose members wait together
+    lowest: dict[tuple[int, str], Task] = {}  # by CPU and group; the members of a group wait together
     equals: list[Task] = []
     for task in (t for t in taskset.real_time if t.uses_gpu):
         if equals and equals[0].priority != task.priority:
@@ -50,7 +50,7 @@ def disorder(taskset: Taskset, together: bool = False) -> str | None:
 
 
 def _group_of(task: Task, taskset: Taskset, together: bool) -> str:
-    """The task whose workers are one group with it, or the process if its threads are one; empty if there is none."""
+    """The task whose workers form a group with it, or the process if its threads form one; empty if there is none."""
     own = task.process if together and task.process in taskset.processes else ""
     return taskset.forked[task.name].task if task.name in taskset.forked else own or ""
 
@@ -58,10 +58,10 @@ def _group_of(task: Task, taskset: Taskset, together: bool) -> str:
 def equals_that_wait(taskset: Taskset, equals: Equals) -> str | None:
     """Why no bound holds where two GPU-using tasks of a CPU have the same priority; None if one can hold.
 
-    A task that waits for the GPU and keeps its CPU can keep it from an equal that owns the GPU.  Under policy `job`
-    this needs no third task: one of the two gets the GPU while the other spins for it.  It needs none either if one
-    task sleeps while it owns the GPU and the other spins.  Where all tasks spin under `segment`, the owner must sleep
-    at the update lock when its segment ends.  Only a task of another CPU that uses the GPU makes it sleep there.
+    A task that waits for the GPU and keeps its CPU can keep an equal that owns the GPU from that CPU.  Two tasks are
+    enough for this under policy `job`, where one gets the GPU while the other spins for it, and also where one task
+    sleeps while it owns the GPU and the other spins.  Where all tasks spin under `segment`, the owner must sleep at the
+    update lock when its segment ends.  Only a GPU-using task of another CPU makes the owner sleep there.
     """
     seen: dict[tuple[int, int], str] = {}
     cpus = {t.cpu for t in taskset if t.uses_gpu}

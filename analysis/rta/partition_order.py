@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The order in which tasks wait for each other where partitions share CPUs: no bound holds where they form a circle.
+"""The order in which tasks wait for each other where partitions share CPUs: in a circle, no bound holds.
 
-The reasons are in docs/readings/inside-partitions.md.  A *CPU edge* leads from a task that uses the GPU to one above it
-on its CPU.  A *GPU edge* leads to one of another CPU in its partition of at least its GPU priority.
+The reasons are in docs/readings/inside-partitions.md.  A *CPU edge* leads from a GPU-using task to one above it on its
+CPU.  A *GPU edge* leads to a task of another CPU, in the same partition, with at least the first task's GPU priority.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NO_HOME = "{} uses the GPU and names no partition, so that nothing keeps it off 
 
 
 def home(task: Task) -> str | None:
-    """The name of the partition whose lock the task takes; None where the GPU is one."""
+    """The name of the partition whose lock the task takes; None where the GPU is not partitioned."""
     part = task.partition
     return part.name if part is not None and part.own_gpu else None
 
 
 def not_isolated(taskset: Taskset) -> str | None:
-    """Why partitions are not isolated: a task that uses the GPU and names none, where others do; None elsewhere."""
+    """Why partitions are not isolated: a GPU-using task names none, while others do; None if they are isolated."""
     users = [task for task in taskset if task.uses_gpu]
     if not taskset.partitioned and all(home(task) is None for task in users):
         return None
@@ -35,16 +35,16 @@ def not_isolated(taskset: Taskset) -> str | None:
 
 
 def locked(taskset: Taskset) -> str | None:
-    """Why tasks can be delayed by updates that no bound has: best effort makes them in another partition."""
+    """Why updates without a bound can delay tasks: best effort makes such updates in another partition."""
     for part in taskset.locked_beside:
         return f"in partition {part.name} best effort updates runlists, under policy lock-*, and can do so on any CPU"
     return None
 
 
 def on_one_bus(taskset: Taskset) -> str | None:
-    """Why copies wait for each other, or for kernels, although partitions do not; None if they do not.
+    """Why copies wait for each other, or for kernels, across partitions; None if they do not.
 
-    No test here has the bus, nor a GPU whose copies execute in the place of all kernels (copy_engine).
+    No test here models the bus, nor a GPU on which a copy excludes all kernels (copy_engine).
     """
     copying = [task for task in taskset if any(isinstance(part, Copy) for s in task.gpu_segments for part in s.parts)]
     for task in copying:
@@ -60,7 +60,7 @@ def on_one_bus(taskset: Taskset) -> str | None:
 
 
 def without_turns(taskset: Taskset) -> str | None:
-    """Two tasks whose kernels execute at once, though a bound is for turns; None: there are none."""
+    """Two tasks whose kernels execute at the same time, although the bound assumes turns; None if there are none."""
     first: dict[str, Task] = {}
     for task in taskset:
         if task.uses_gpu and task.partition and task.partition.at_once:
@@ -74,8 +74,8 @@ def without_turns(taskset: Taskset) -> str | None:
 def out_of_order(taskset: Taskset, spins: bool) -> str | None:
     """Why no bound holds under these priorities; None if they are in order.  ``spins``: whether tasks wait busily.
 
-    Within a partition the order is that of one GPU.  If tasks spin, none may wait in a circle across partitions, and
-    tasks that use the GPU must not be equals on a CPU.
+    Within a partition the order is the same as for one GPU.  If tasks spin, they must not wait in a circle across
+    partitions, and GPU-using tasks of one CPU must not have the same priority.
     """
     reason = one_sided(taskset)
     for name in sorted({home(t) or "" for t in taskset.real_time if t.uses_gpu}):
@@ -83,7 +83,7 @@ def out_of_order(taskset: Taskset, spins: bool) -> str | None:
         reason = reason or disorder(replace(taskset, tasks=there))
     if reason or not spins:
         return reason
-    # The search for a circle takes time cubic in tasks: what is found soon comes first.
+    # The search for a circle takes time cubic in the number of tasks, so the quick check comes first.
     return equals_that_wait(taskset, Equals.UNBOUNDED) or circle(taskset)
 
 
@@ -105,7 +105,7 @@ def circle(taskset: Taskset) -> str | None:
 
 
 def _one_order(users: Iterable[Task]) -> bool:
-    """Whether GPU priorities have the order of CPU priorities on each CPU: then every CPU edge leads up."""
+    """Whether GPU priorities have the order of CPU priorities on each CPU; then every CPU edge leads upward."""
     last: dict[int, Task] = {}
     for task in users:
         above = last.get(task.cpu)
@@ -129,7 +129,7 @@ def _reached(start: Task, users: Iterable[Task]) -> set[str]:
 
 
 def waited_for(users: Iterable[Task], taskset: Taskset) -> list[Task]:
-    """K*: the owners that ``users`` can spin for, those that tasks above these owners on their CPUs can, and so on."""
+    """K*: the owners that ``users`` can spin for, the owners that tasks above these on their CPUs can spin for, etc."""
     everyone = [t for t in taskset.real_time if t.uses_gpu]
     found: dict[str, Task] = {}
     todo = list(users)

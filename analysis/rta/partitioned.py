@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """GCAPS where each partition of the GPU has an owner and an update lock of its own, and all partitions share CPUs.
 
-The theorems and their proofs are in docs/readings/inside-partitions.md.  *Own* partition: that of the analysed task;
-*foreign*: any other.  Partitions add the work of foreign tasks on CPUs to the bounds of one GPU.  These CPUs are the
-task's own, and those of owners that it waits for.  Updates of less urgent foreign tasks are a part of that, since
-nothing preempts an update.
+The theorems and their proofs are in docs/readings/inside-partitions.md.  *Own* partition: the analysed task's;
+*foreign*: any other.  Beside the bounds of one GPU, the work of foreign tasks counts, on the task's CPU and on the CPUs
+of the owners that it waits for.  Updates of less urgent foreign tasks count too, since nothing preempts an update.
 """
 
 from __future__ import annotations
@@ -62,12 +61,12 @@ def _epsilon(task: Task, system: System) -> int:
 
 
 def _below(task: Task, system: System) -> list[Task]:
-    """The tasks of its CPU with a lower priority that update runlists.  Best effort changes no runlist."""
+    """The tasks of its CPU with a lower priority that update runlists; best effort updates none."""
     return [j for j in system.lower_on_cpu(task) if not j.best_effort]
 
 
 def _own(task: Task, system: System) -> list[Demand]:
-    """Its own work, and for each begin the update of a less urgent task of the partition that may be in flight."""
+    """The task's work, and at each begin one update that a less urgent task of the partition may be making."""
     cost = _epsilon(task, system) * task.eta
     return [
         Demand(TermKind.OWN, task.cpu_time + task.gpu_time, OWN),
@@ -77,16 +76,16 @@ def _own(task: Task, system: System) -> list[Demand]:
 
 
 def _in_flight(task: Task, counted: Iterable[Task], system: System) -> Demand:
-    """The update of a lower task that the CPU executes as the window begins.
+    """The update of a lower task that the CPU executes when the window begins.
 
-    Updates of ``counted`` tasks are charged elsewhere, also if they are in flight.
+    Updates of ``counted`` tasks are charged elsewhere, even if one of them is in progress then.
     """
     costs = (_alpha(j, system) for j in _below(task, system) if j not in counted)
     return Demand(TermKind.BLOCKING, max(costs, default=0), FIRST)
 
 
 def _above(task: Task, h: Task, system: System) -> Iterator[Demand]:
-    """The demands of a task above on the CPU, or of the same priority, if it suspends."""
+    """The demands of a task of at least the analysed task's priority on the CPU, if it suspends."""
     if not h.uses_gpu:
         yield Demand(TermKind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period)
         return
@@ -99,7 +98,7 @@ def _above(task: Task, h: Task, system: System) -> Iterator[Demand]:
 
 
 def _updates(tasks: Iterable[Task], system: System) -> Iterator[Demand]:
-    """All updates of tasks that are charged nothing else."""
+    """All updates of tasks for which nothing else is charged."""
     for j in tasks:
         amount = 2 * _alpha(j, system) * j.eta
         yield Demand(TermKind.BLOCKING, amount, BELOW, j.name, j.period, system.jitter(j, amount))
@@ -108,7 +107,7 @@ def _updates(tasks: Iterable[Task], system: System) -> Iterator[Demand]:
 def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Iterator[Demand]:
     """The demands of owners on other CPUs, and of tasks that execute there while the owners wait for their CPU.
 
-    A task that is the only one of the lowest priority that owners have on a CPU preempts none of them with its C.
+    If one task alone has the lowest priority among the owners of a CPU, its C preempts no owner.
     """
     by_cpu: dict[int, list[Task]] = {}
     for owner in owners:
@@ -128,7 +127,7 @@ def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Itera
 
 
 def _taken(h: Task, system: System, owning: bool) -> int:
-    """The time of a job's segments: all of it if it owns the GPU or spins, else their work and updates on the CPU."""
+    """The time of a job's segments: all of it if the task owns the GPU or spins, else only its CPU work and updates."""
     if owning:
         return h.gpu_time + 2 * _epsilon(h, system) * h.eta
     return h.misc_time + 2 * _alpha(h, system) * h.eta

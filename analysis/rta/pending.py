@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Bounds of tasks with several pending jobs: release jitter, and deadlines beyond periods.
 
-One thread serves a task's jobs in the order of their releases.  While a job is pending the thread is like one that
-executes a *chain* of jobs.  The formula of the policy bounds the end of each job of the chain.
+One thread serves a task's jobs in the order of their releases.  While a job is pending, the thread acts as if it
+executed one long job, a *chain* of jobs.  The formula of the policy bounds the end of each job of the chain.
 docs/readings/pending.md has the proof.
 """
 
@@ -17,10 +17,10 @@ from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 from analysis.rta.system import Demands, System
 from gpurt.units import exact_ms
 
-#: The number of jobs pending without a gap after which a search gives up.
+#: A search gives up after this many jobs in one interval of pending jobs.
 MOST_JOBS = 300
 PENDING_LEMMA = "readings: pending jobs"
-#: What a job takes its thread at least.
+#: The kinds of demands that make up the least time for which a job occupies its thread.
 OWN_KINDS = (TermKind.OWN, TermKind.WAKE_UPS, TermKind.UPDATES)
 
 #: Names of the tasks that a bound rests on, in several sets.
@@ -31,7 +31,7 @@ Needs = Sequence[frozenset["str | None"]]
 class Window:
     """From the begin of an interval in which jobs of a task are pending to the end of the last of its ``jobs``.
 
-    ``end``: the formula's verdict on that.  ``released``: when that job is released at the earliest, ns.
+    ``end``: the formula's verdict on that end.  ``released``: the earliest release of the last job, ns.
     """
 
     jobs: int
@@ -40,7 +40,7 @@ class Window:
     needs: Needs
 
     def response(self) -> int:
-        """How long after its release the last job ends at most, ns."""
+        """The most time from the release of the last job to its end, ns."""
         assert isinstance(self.end, Bound)
         return self.end.wcrt - self.released
 
@@ -67,7 +67,7 @@ def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict
 
 
 def end_within(task: Task, end_of: Demands, demands_of: Demands, system: System) -> int | None:
-    """The latest end of a job's last GPU segment, counted from the release, ns; None if nothing is known."""
+    """The latest end of a job's last GPU segment, counted from the release, ns; None if no bound is known."""
     if not (task.pends and system.pending):
         end = solve(task, end_of(task, system))
         return end.wcrt if isinstance(end, Bound) else None
@@ -98,9 +98,9 @@ def _over(task: Task, window: Window) -> bool:
 
 
 def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) -> Failure | None:
-    """A task whose jobs alone take longer than its period is later with each job: no deadline helps.
+    """The failure of a task whose jobs alone take longer than its period: each job is later than the previous.
 
-    Counts of its jobs by other tasks need that the most that these charge for a job is no longer either.
+    Other tasks count its jobs; for that, the most that they charge for one job must not exceed the period either.
     """
     own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in OWN_KINDS)
     if system.pending:
@@ -120,15 +120,14 @@ def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) ->
 def _overload(
     task: Task, demands_of: Demands, demands: Sequence[Demand | Shared], system: System
 ) -> Failure | None:  # fmt: skip
-    """The failure of a task that is later with each job, since demand exceeds the time that passes; None if it does
-    not.
+    """The failure of a task that is later with each job, because demand exceeds the time that passes; else None.
 
-    Between others' jobs, which take ``rate`` of the time, one more job takes ``own / (1 - rate)`` at least.
+    Other tasks' jobs take ``rate`` of the time.  Beside them one more job takes at least ``own / (1 - rate)``.
     """
     own = constant_of(demands_of(chain_of([task] * 2), system)) - constant_of(demands)
     rate = rate_of(demands)
     if rate >= FRACTION_SCALE:
-        return None  # solve() says so
+        return None  # solve() returns the failure
     taken = own * FRACTION_SCALE // (FRACTION_SCALE - rate)
     if taken <= task.period:
         return None
@@ -138,18 +137,18 @@ def _overload(
 
 
 def constant_of(demands: Sequence[Demand | Shared]) -> int:
-    """The sum of the demands that no other task causes, ns."""
+    """The sum of the demands that come from no other task, ns."""
     return sum(d.amount for d in demands if isinstance(d, Demand) and d.source is None)
 
 
 def _failure(task: Task, window: Window) -> Failure:
-    """The failure of the window as one of its last job."""
+    """The window's failure, restated as a failure of its last job."""
     assert isinstance(window.end, Failure)
     return replace(window.end, deadline=task.deadline, reached=max(window.end.reached - window.released, 0))
 
 
 def _terms(task: Task, demands_of: Demands, system: System, window: Window) -> Callable[[], tuple[Term, ...]]:
-    """The terms of the bound: one job's own part, that of the jobs before, what others take, less the release."""
+    """The terms of the bound: one job's own part, the earlier jobs, the other tasks, minus the release."""
 
     def terms() -> tuple[Term, ...]:
         assert isinstance(window.end, Bound)
@@ -165,7 +164,7 @@ def _terms(task: Task, demands_of: Demands, system: System, window: Window) -> C
 
 
 def chain_of(jobs: Sequence[Task]) -> Task:
-    """A task whose job is these jobs, one after another."""
+    """A task whose single job consists of these jobs, one after another."""
     segments: tuple[Segment, ...] = tuple(segment for job in jobs for segment in job.segments)
     return replace(jobs[0], segments=segments)
 

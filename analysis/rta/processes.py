@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bounds of tasks that are threads of one process, hence one client with one GPU context.
+"""Bounds of tasks that are threads of one process; a process is one client with one GPU context.
 
-A segment that one thread begins while another is inside counts within the first one's, at its GPU priority, and the
-context's work is in no order that priorities decide.  So to the tasks of other processes each thread has the highest
-GPU priority of its process, and to itself the lowest; its siblings delay it with all of their GPU work.
+A segment that one thread begins while another is inside counts as part of the first segment, at its GPU priority.
+Priorities do not order the work inside a context.  So for tasks of other processes, each thread has the highest GPU
+priority of its process; for itself, it has the lowest.  Its siblings delay it with all of their GPU work.
 docs/readings/threads.md, "Threads of one process", has the proof.
 """
 
@@ -22,7 +22,7 @@ SIBLINGS = "readings: threads of one process"
 
 
 def demands_of_threads(formula: Demands) -> Demands:
-    """The formula of a policy, for tasks with threads of one process among them."""
+    """The formula of a policy, extended to tasksets in which tasks are threads of one process."""
 
     def of(task: Task, system: System) -> Sequence[Demand | Shared]:
         home = next((name for name, tasks in system.taskset.processes.items() if task in tasks), None)
@@ -36,7 +36,7 @@ def demands_of_threads(formula: Demands) -> Demands:
 
 
 def view(taskset: Taskset, home: str | None) -> Taskset:
-    """The taskset as threads of process ``home`` see it, at their lowest priority; None: as other processes do."""
+    """The taskset as threads of process ``home`` see it, at their lowest priority; None: as other processes see it."""
     levels = {
         task.name: (min if name == home else max)(t.segment_priority for t in tasks)
         for name, tasks in taskset.processes.items() for task in tasks
@@ -45,7 +45,7 @@ def view(taskset: Taskset, home: str | None) -> Taskset:
 
 
 def disorder_of_threads(taskset: Taskset) -> str | None:
-    """Why priorities let tasks wait for each other for ever, as the file has them or as some thread sees them."""
+    """Why priorities let tasks wait for each other for ever, in the file's view or in some thread's; else None."""
     seen = (order.disorder(view(taskset, home), together=True) for home in (None, *taskset.processes))
     return order.disorder(taskset) or next(filter(None, seen if taskset.processes else ()), None)
 
@@ -60,7 +60,7 @@ def _below(task: Task, system: System) -> Iterator[Demand]:
 
 
 def refusal_of_threads(name: str, taskset: Taskset, *, able: bool, assigns: bool) -> str | None:
-    """Why a test says nothing of processes with several threads that use the GPU; ``able``: whether it can of such."""
+    """Why a test has no bound if several threads of a process use the GPU; ``able``: whether it bounds such threads."""
     if not taskset.processes:
         return None
     first = next(iter(taskset.processes))

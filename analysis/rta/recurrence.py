@@ -18,8 +18,8 @@ from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 class Demand:
     """``amount`` ns for each job of ``source`` that can execute in the window; once if ``period`` is 0.
 
-    ``cap``: the largest total, ns; 0: no cap.  ``instead``: demands whose sum bounds the same delay: the smaller of
-    both counts.  ``relied``: the bound holds only if the source has a bound too, even if the amount is 0.
+    ``cap``: the largest total, ns; 0: no cap.  ``instead``: demands whose sum bounds the same delay; the smaller total
+    counts.  ``relied``: the bound holds only if the source has a bound too, even if the amount is 0.
     """
 
     kind: TermKind
@@ -56,12 +56,12 @@ class Demand:
 
     @property
     def rests_on_source(self) -> bool:
-        """Whether the source must have a bound.  A constant needs none: a late request is no longer than others."""
+        """Whether the source must have a bound.  A constant needs none: a late job requests no more than others."""
         return self.source is not None and (self.relied or (self.amount > 0 and self.period > 0))
 
 
 class Unbounded(Exception):
-    """Raised by a test: the task named ``culprit`` can delay the analysed task for any time."""
+    """Raised by a test: the task named ``culprit`` can delay the analysed task without limit."""
 
     def __init__(self, culprit: str) -> None:
         super().__init__(culprit)
@@ -69,7 +69,7 @@ class Unbounded(Exception):
 
 
 class Shared:
-    """Demands that many tasks have in common, summed up once; immutable."""
+    """Demands that many tasks have in common, added up once; immutable."""
 
     __slots__ = ("capped", "carried", "constant", "demands", "rate", "rows", "sources")
 
@@ -92,9 +92,9 @@ class Shared:
 
 
 class OneAtATime(Shared):
-    """Capped demands of tasks that one thread serves: of all of them one at a time delays, up to the largest cap.
+    """Capped demands of tasks that one thread serves: one task at a time delays, so together at most the largest cap.
 
-    ``thread``: its name, which stands for the tasks where that cap is less than their own totals.
+    ``thread``: the thread's name; the term names it instead of tasks where the largest cap is less than their total.
     """
 
     __slots__ = ("cap", "thread")
@@ -129,8 +129,8 @@ def _slope(demands: Sequence[Demand]) -> tuple[int, int]:
 def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
     """The least solution of the task's recurrence within its deadline, and within its period.
 
-    A job without any demand of its own still waits for its turn.  Such a job also waits behind one that is released at
-    the instant at which the first would complete.  The job's window is therefore one ns longer.
+    A job without any demand of its own still waits for its turn, also behind a job that is released at the instant at
+    which the first would complete.  The window of such a job is therefore one ns longer.
     """
     constant = sum(d.constant if isinstance(d, Shared) else 0 if d.period else d.amount for d in demands)
     closed = 0 if constant else 1
@@ -160,10 +160,10 @@ def _missed(task: Task, demands: Sequence[Demand | Shared], reached: int, overlo
 
 
 def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | None:
-    """A lower bound of the solution, from ceil(y) >= y; None if the demand exceeds every window.
+    """A lower bound of the solution, from ceil(y) >= y; None if demand exceeds every window.
 
-    With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  A search that starts
-    lower takes very many steps if U is near 1.  Every rounding is down, so that this stays a lower bound.
+    With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  A search from a lower
+    value takes very many steps if U is near 1.  Every rounding is down, so that this stays a lower bound.
     """
     rate, carried = _slopes(demands)
     if rate >= FRACTION_SCALE:

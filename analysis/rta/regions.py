@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Non-preemptive regions: a preemption of the GPU must wait for the longest thread block or copy chunk."""
+"""Non-preemptive regions: a preemption of the GPU waits for the longest thread block or copy chunk."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def with_region(taskset: Taskset, longest: int) -> Taskset:
 
 
 def longest_known(taskset: Taskset) -> int:
-    """The longest copy or thread block that the taskset's segments name, of best-effort tasks too, ns; 0: none."""
+    """The longest copy or thread block among the taskset's segments, best effort included, ns; 0: none is known."""
     return max((_region(p) for task in taskset for segment in task.gpu_segments for p in segment.parts), default=0)
 
 
 def _region(part: Copy | Kernel) -> int:
-    """A block takes alpha times its time alone where two of them are on a unit."""
+    """The length of one block or copy; a block takes alpha times its time alone where two of them share a unit."""
     return part.time.worst if isinstance(part, Copy) else -(-part.interleave * part.block // WHOLE)
 
 
 def left_out(taskset: Taskset) -> list[str]:
-    """A remark if the simulation of a GPU shared in time simplifies copies and kernels; else an empty list.
+    """A remark if the simulation of a time-shared GPU simplifies copies and kernels; else an empty list.
 
     The tests add the longest copy or block to every context switch.  The simulator interrupts them anywhere.
     """
@@ -49,10 +49,10 @@ def left_out(taskset: Taskset) -> list[str]:
 
 
 def whole_segments(taskset: Taskset) -> Taskset:
-    """The taskset as tests of a GPU that is shared in time see it.
+    """The taskset as tests of a time-shared GPU see it.
 
-    Copies and kernels in a row are one GPU segment, which has no parts any more.  Every context switch may have to wait
-    for the longest copy or block among them, or for the platform's ``region``.  Does nothing where it has been applied.
+    Copies and kernels in a row become one GPU segment without parts.  Every context switch may have to wait for the
+    longest copy or block among them, or for the platform's ``region``.  A second application changes nothing.
     """
     if not taskset.platform.region and not any(segment.parts for task in taskset for segment in task.gpu_segments):
         return taskset
@@ -69,7 +69,7 @@ def _whole(taskset: Taskset) -> Taskset:
 
 
 def whole_systems(taskset: Taskset, systems: Sequence[Taskset]) -> Taskset:
-    """As `whole_segments` where partitions are these systems: a switch waits for work of its own partition alone."""
+    """`whole_segments` for partitions that are these systems: a switch waits only for work of its own partition."""
     longest = {task.name: max(longest_known(one), one.platform.region) for one in systems for task in one}
     of = {task.partition.name: longest[task.name] for task in taskset if task.partition and task.uses_gpu}
 
@@ -81,7 +81,7 @@ def whole_systems(taskset: Taskset, systems: Sequence[Taskset]) -> Taskset:
 
 
 def switching(taskset: Taskset) -> Taskset:
-    """The taskset with the platform's region as a part of theta, as a simulation has it; tests add what is longer."""
+    """The taskset with the platform's region as a part of theta, for simulation; tests add longer copies and blocks."""
     platform = taskset.platform
     longer = max(platform.region - longest_known(taskset), 0)
     return with_region(replace(taskset, platform=replace(platform, region=0)), longer) if platform.region else taskset

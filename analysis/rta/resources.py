@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Resources that one task at a time can hold: how long holders delay a task (readings: resources).
+"""Resources that one task at a time can hold, and how long holders delay a task (docs/readings/resources.md).
 
-Sections are parts of CPU segments.  Threads that spin for a resource or hold it keep what wakes from its CPU.  In
-segments that is a part of a wake-up (wakeups.py).
+Sections are parts of CPU segments.  A thread that spins for a resource or holds it keeps waking threads from its CPU.
+If the woken thread is in a segment, that delay is a part of its wake-up (wakeups.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from analysis.rta.system import System
 RESOURCES_LEMMA = "readings: resources, less urgent holders"
 REQUESTS = "readings: resources, requests"
 RESOURCES_SPINNING = "readings: resources, spinning"
-#: Sections: time, how many there are, and task.
+#: Sections, each with its length in ns, the number of times and the task.
 Sections = Sequence[tuple[int, int, str]]
 
 
@@ -37,12 +37,12 @@ class Requests:
     others: tuple[tuple[int, int, int], ...]
 
     def at(self, window: int) -> int:
-        """How many there are in a window of that length."""
+        """The number of requests in a window of that length."""
         return self.own + sum(-(-(window + jitter) // period) * times for times, period, jitter in self.others)
 
 
 class _Fewest(Shared):
-    """Blocking by tasks, once each in each gap, or by resources, once for each request: the smaller total."""
+    """Blocking: by each task once in each gap, or by each resource once for each request; the smaller total counts."""
 
     __slots__ = ("by_tasks", "resources")
 
@@ -69,7 +69,7 @@ class _Fewest(Shared):
 
 
 class _Spinning(Shared):
-    """The time that a CPU spins: each request waits for one section of each other CPU, each section once.
+    """The time that a CPU spins: each request waits for one section on each other CPU, and each section counts once.
 
     ``remote``: by CPU, the sections of its tasks in a window.
     """
@@ -87,7 +87,7 @@ class _Spinning(Shared):
         return sum(self._by_task(window).values())
 
     def terms(self, window: int) -> list[Term]:
-        """A term for each task that holds the resource meanwhile."""
+        """A term for each task that holds the resource during these waits."""
         return [Term(TermKind.BLOCKING, name, time, RESOURCES_SPINNING) for name, time in self._by_task(window).items()]
 
     def _by_task(self, window: int) -> Mapping[str, int]:
@@ -101,11 +101,11 @@ class _Spinning(Shared):
 
 
 def blocking(task: Task, system: System, gaps: int) -> list[Demand | Shared]:
-    """The time that holders take of the task's CPU, or that it spins, over a number of intervals in which it is ready.
+    """The time that holders take from the task, on its CPU or while it spins, in the intervals in which it is ready.
 
-    In each interval, every less urgent task can hold one inheriting resource, from before or handed over by another
-    task.  Only one of these tasks can hold a resource with a ceiling.  When the task is released, one of them can spin
-    or hold a resource that tasks spin for.
+    ``gaps``: the number of these intervals.  In each, every less urgent task can hold one inheriting resource, since
+    before or handed over by another task; but only one task can hold a resource with a ceiling.  When the task is
+    released, one task can be spinning, or holding a resource that tasks spin for.
     """
     taskset = system.taskset
     if not taskset.resources:
@@ -127,7 +127,7 @@ def blocking(task: Task, system: System, gaps: int) -> list[Demand | Shared]:
 
 
 def _requested(task: Task, system: System) -> list[tuple[Requests, int, str]]:
-    """By resource that is inherited: its requests, and the longest section of a less urgent holder."""
+    """By inherited resource: its requests, and the longest section of a less urgent holder."""
     return [
         (_requests(one, task, system), *longest) for one in system.taskset.resources
         if (longest := max(_lower(task, system.taskset, one, Protocol.INHERITANCE), default=None))
@@ -135,9 +135,9 @@ def _requested(task: Task, system: System) -> list[tuple[Requests, int, str]]:
 
 
 def _requests(resource: Resource, task: Task, system: System) -> Requests:
-    """Requests of the task and of the tasks of its CPU that can execute before it, equals among them.
+    """Requests of the task, and of tasks of its CPU that can execute before it, equals included.
 
-    A task above may also request in a job released before, unless it never sleeps (readings: boosted).
+    A task above may also request in a job released earlier, unless it never sleeps (readings: boosted).
     """
     one = next(t for t in system.taskset if t.name == task.name)
     jobs = len(task.segments) // max(len(one.segments), 1)
@@ -170,7 +170,7 @@ def _spins(resource: Resource, task: Task, system: System) -> _Spinning | None:
 
 
 def _sections(used: Sequence[tuple[Task, int, int]], system: System, window: int) -> Sections:
-    """Sections of a CPU's tasks that can be executed in a window."""
+    """The sections of a CPU's tasks that can execute in a window."""
     return [(time, _most(one, times, window, system), one.name) for one, time, times in used]
 
 
@@ -179,7 +179,7 @@ def _unlimited(task: Task, system: System) -> bool:
 
 
 def _most(task: Task, times: int, window: int, system: System) -> int:
-    """How many sections of a task can be executed in a window; without a bound any number."""
+    """The most sections of a task that can execute in a window; no limit if the task has no bound."""
     if _unlimited(task, system):
         return 1 << 62
     return -(-(window + system.jitter(task, 0)) // task.period) * times
@@ -188,7 +188,7 @@ def _most(task: Task, times: int, window: int, system: System) -> int:
 def _lower(task: Task, taskset: Taskset, resource: Resource, protocol: Protocol) -> Iterator[tuple[int, str]]:
     """The sections of a resource that less urgent tasks of the CPU can execute at the task's priority: time and task.
 
-    A holder that may have waited for the resource, which a less urgent task held, wakes first.
+    A holder may have waited for the resource while a less urgent task held it; then its section includes a wake-up.
     """
     if resource.protocol is not protocol or ceiling_of(resource, taskset) < task.priority:
         return

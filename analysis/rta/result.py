@@ -46,7 +46,7 @@ class Term:
 class Bound:
     """The worst-case response time of a task, ns; the terms add up to it.
 
-    ``breakdown`` computes the terms when they are read: a large taskset has millions.
+    ``breakdown`` computes the terms only when they are read: a large taskset has millions.
     """
 
     task: str
@@ -86,7 +86,7 @@ class Reason(str, Enum):
     TOO_LONG = "a job longer than the period"
 
 
-#: Reasons that ``culprit`` tells in words.
+#: Reasons that ``culprit`` explains in words.
 _TOLD = (
     Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS, Reason.THREAD, Reason.PENDING,
     Reason.LATENCY, Reason.WORKERS, Reason.PROCESS, Reason.BEGIN, Reason.TOO_LONG,
@@ -99,14 +99,14 @@ _OF_ALL = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
+    """No bound within the deadline is known.  Tests are only sufficient: the task may still meet its deadline.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for reasons
-    without a recurrence.  ``breakdown``: computes the terms of a window as long as the deadline when they are read.
-    ``culprit`` of ABOVE_PERIOD: what it passed instead.
-    ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
-    units.  For WAITING: which task waits how.  For PARTITIONS, THREAD, PENDING, LATENCY, WORKERS, PROCESS and BEGIN:
-    why the test says nothing.  For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so
+    without a recurrence.  ``breakdown`` computes the terms of a window as long as the deadline, when they are read.
+    ``culprit``: for ABOVE_PERIOD the limit that was exceeded instead of the period; for DEPENDS_ON the task without a
+    bound; for GPU_ORDER the priorities out of order; for NO_UNITS the task or kernel without units; for WAITING the
+    task and its waiting mode.  For PARTITIONS, THREAD, PENDING, LATENCY, WORKERS, PROCESS and BEGIN: why the test has
+    no bound.  For TOO_LONG: by how much.  OVERLOAD: the demand grows faster than time passes, so
     that the test fails for any deadline.
     """
 
@@ -119,12 +119,12 @@ class Failure:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """What takes the time in a window as long as the deadline; empty for reasons without a recurrence."""
+        """The terms of a window as long as the deadline; empty for reasons without a recurrence."""
         return self.breakdown()
 
     @property
     def largest(self) -> Term | None:
-        """The largest of these."""
+        """The largest of the terms."""
         return max(self.terms, key=lambda term: term.amount, default=None)
 
     def __str__(self) -> str:
@@ -161,7 +161,7 @@ Verdict: TypeAlias = Bound | Failure | BestEffort
 class Result:
     """The verdicts of one test on a taskset: one for each task, in the order of the taskset.
 
-    ``units``: the units of the GPU that each task with a kernel has, where tasks own units.
+    ``units``: by task with a kernel, the units of the GPU that the task has, where tasks own units.
     """
 
     test: str
@@ -179,7 +179,7 @@ class Result:
         return tuple(v for v in self.verdicts.values() if isinstance(v, Failure))
 
     def root(self, failure: Failure) -> Failure:
-        """The failure that this one follows from: itself, unless it depends on a task without a bound."""
+        """The failure that this one follows from; itself, unless it depends on a task without a bound."""
         seen: set[str] = set()
         while failure.reason is Reason.DEPENDS_ON and failure.task not in seen:
             seen.add(failure.task)
@@ -191,14 +191,14 @@ class Result:
 
     @property
     def causes(self) -> tuple[Failure, ...]:
-        """The failures that follow from no other one; if there are none, those of tasks that wait for each other."""
+        """The failures that follow from no other; if there are none, those of tasks that wait for each other."""
         return tuple({one.task: one for one in map(self.root, self.failures)}.values())
 
     @property
     def why(self) -> str:
-        """Why the test has no bound of some task: the cause, and what follows from it; empty if it bounds all.
+        """Why the test has no bound for some task: the cause and its consequences; empty if it bounds all tasks.
 
-        Every command says it in these words.  The first of several causes is named, in the order of the taskset.
+        Every command uses these words.  Of several causes, it names the first in the order of the taskset.
         """
         if not self.failures:
             return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Partitions whose tasks share no CPU: each is a system of its own, with a GPU of its own.
 
-All that delays a task is on its CPU or in its partition (docs/partitioning.md).  Where neither leads to a task of
-another partition, any test of one GPU bounds each system by itself.
+Whatever delays a task is on its CPU or in its partition (docs/partitioning.md).  If tasks of different partitions share
+no CPU, any test for one GPU bounds each system by itself.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from analysis.rta.partition_order import home, not_isolated, on_one_bus
 def separate(taskset: Taskset) -> list[Taskset]:
     """The systems of a taskset with several partitions, each with one GPU; empty if the taskset has no such partitions.
 
-    Policy `job` is left out, as its threads execute on one CPU for all partitions.  Policy `timesliced` is left out, as
-    its times depend on tasks beside (``conflicts.under``).  Files with
-    resources are, too: tasks of several systems can spin for one.
+    Three kinds of tasksets are left out.  The kernel thread of policy `job` executes on one CPU for all partitions.
+    Times under policy `timesliced` depend on tasks beside (``conflicts.under``).  Tasks of several systems can spin for
+    one ``[[resource]]``.
     """
     policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
     mixed = len(policies) > 1 or bool(taskset.resources) or policies & {"job", "timesliced"}
@@ -31,7 +31,7 @@ def separate(taskset: Taskset) -> list[Taskset]:
 
 
 def _groups(taskset: Taskset) -> list[list[Task]]:
-    """The tasks in groups: tasks that share a CPU or a partition are in one group."""
+    """The tasks in groups; tasks that share a CPU or a partition are in one group."""
     found: list[tuple[set[object], list[Task]]] = []
     for task in taskset:
         places: set[object] = {task.cpu} | ({home(task)} if task.uses_gpu else set())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Short suspensions of tasks above on the CPU, counted as such, not as jitter, where all tasks suspend themselves.
+"""Short suspensions of tasks above on the CPU, charged as sleep instead of jitter, where all tasks suspend themselves.
 
-A task above that sleeps seldom is better charged for the time that it can sleep.  Its jobs then need no jitter, and all
-tasks above it can be pending that much longer.  The proof is in docs/readings/boosted.md, "Short suspensions".
+For a task above that sleeps seldom, the time that it can sleep costs less than jitter.  Its jobs then need no jitter,
+and all tasks above it can be pending longer by that time.  The proof: docs/readings/boosted.md, "Short suspensions".
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ RATE_SCALE = 1 << 20
 
 @dataclass(frozen=True)
 class Short:
-    """Tasks whose sleep counts as such: by name, how long a job is inside its segments, priority and segments a job."""
+    """Tasks charged for their sleep; by name: how long a job is inside its segments, priority, segments of a job."""
 
     inside: Mapping[str, int] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
     segments: Mapping[str, int] = field(default_factory=dict)
 
     def from_level(self, priority: int) -> int:
-        """By how much longer than the task itself tasks of that priority can be pending: the sleep of those below."""
+        """By how much tasks of that priority can be pending longer than the task: the sleep of tasks up to there."""
         return sum(time for name, time in self.inside.items() if self.levels[name] <= priority)
 
     @property
     def longest(self) -> int:
-        """The same of the most urgent task."""
+        """``from_level`` for the most urgent task."""
         return sum(self.inside.values())
 
     @property
     def gaps(self) -> int:
-        """In how many gaps more than the task's own a lower task can execute raised."""
+        """The number of gaps, beyond the task's own, in which a lower task can execute raised."""
         return sum(self.segments.values())
 
     def above(self, priority: int) -> int:
-        """The same for the tasks above that priority."""
+        """``gaps``, counting only tasks above that priority."""
         return sum(count for name, count in self.segments.items() if self.levels[name] > priority)
 
 
@@ -51,8 +51,8 @@ NONE = Short()
 def short(task: Task, system: System, outside: Callable[[Task], int]) -> Short:
     """The tasks whose sleep costs less than jitter, compared by the lower bounds that ceil(y) >= y gives.
 
-    ``outside``: the CPU time of a job outside of segments.  Tasks of equal priority, and those of which several
-    jobs can be pending, are never among them.
+    ``outside``: the CPU time of a job outside of segments.  Tasks of equal priority, and tasks of which several jobs
+    can be pending, are never among them.
     """
     if system.assumed or system.taskset.threads or len(system.gpu_tasks) > MAX_GPU_USERS:
         return NONE
@@ -72,5 +72,5 @@ def short(task: Task, system: System, outside: Callable[[Task], int]) -> Short:
 
 
 def _inside(h: Task, system: System) -> int:
-    """How long a job is inside its segments at most."""
+    """The longest time that a job is inside its segments."""
     return system.once(f"length {h.name}", lambda: longest_inside(h, system))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A taskset while it is analysed: the sets of tasks that the lemmas speak of, and the bounds found so far."""
+"""A taskset during its analysis: the sets of tasks that the lemmas use, and the bounds found so far."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class System:
-    """A taskset while it is analysed.
+    """A taskset during its analysis.
 
-    ``known``: the bounds found so far, by task; jitters use them.  ``ends``: those of the end of a job's last GPU
-    segment, for tests that look at it.  ``pending``: whether the test bounds tasks with several pending jobs.
-    ``assumed``: GPU priorities are being assigned, so that nothing may depend on the order of tasks above the one that
-    is looked at.  ``settled``: bounds of all tasks are known, and none is added.  ``late``: tasks without a bound, on
-    which none may rest.
+    ``known``: the bounds found so far, by task; jitters use them.  ``ends``: bounds of the end of a job's last GPU
+    segment, for tests that use it.  ``pending``: whether the test bounds tasks with several pending jobs.
+    ``assumed``: GPU priorities are being assigned, so no bound may depend on the order of the tasks above the analysed
+    one.  ``settled``: bounds of all tasks are known, and none is added.  ``late``: tasks without a bound, on
+    which no bound may rest.
     """
 
     taskset: Taskset
@@ -68,7 +68,7 @@ class System:
 
     @cached_property
     def gpu_users(self) -> int:
-        """How many tasks use the GPU, best effort included."""
+        """The number of tasks that use the GPU, best effort included."""
         return sum(t.uses_gpu for t in self.taskset)
 
     def on_cpu(self, cpu: int) -> Sequence[Task]:
@@ -76,16 +76,16 @@ class System:
         return self._by_cpu.get(cpu, [])
 
     def hpp(self, task: Task) -> list[Task]:
-        """hpp(tau_i): the tasks of its CPU that can execute before it: those above it, and its equals.
+        """hpp(tau_i): the tasks of its CPU that can execute before it: tasks above it, and its equals.
 
-        None that its own thread serves: analysis.rta.threads counts these."""
+        Tasks that its own thread serves are left out: analysis.rta.threads counts these."""
         return [
             h for h in self.on_cpu(task.cpu)
             if h.name != task.name and h.priority >= task.priority and (h.thread is None or h.thread != task.thread)
         ]  # fmt: skip
 
     def updating(self, task: Task) -> int:
-        """How many of its segments begin and end with an update of the runlist."""
+        """The number of its segments that begin and end with an update of the runlist."""
         return 0 if task.name in self.taskset.inside else task.eta
 
     def outranked(self, task: Task) -> list[Task]:
@@ -121,12 +121,12 @@ Demands: TypeAlias = Callable[[Task, System], "Sequence[Demand | Shared]"]
 
 
 def recurring(kind: TermKind, task: Task, amount: int, lemma: str, system: System) -> Demand:
-    """``amount`` for each job of the task that can execute a part of it in the window (readings: L3)."""
+    """``amount`` for each job of the task of which a part can execute in the window (readings: L3)."""
     return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount))
 
 
 def bounded(kind: TermKind, task: Task, amount: int, cap: int, lemma: str, system: System) -> Demand:
-    """``amount`` for each job of the task, at most ``cap`` together.
+    """``amount`` for each job of the task, in total at most ``cap``.
 
     A best-effort task is charged the cap: its jobs cannot be counted, because it has no response time.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The parts of a schedulability test: a formula, and the facts about it that the registry states."""
+"""The parts of a schedulability test: a formula, and the facts about the test that the registry states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from analysis.rta.separate import separate
 from analysis.rta.system import Demands
 from gpurt.enums import Form
 
-#: The end of the name of each test that assigns GPU priorities.
+#: The suffix in the name of each test that assigns GPU priorities.
 SUFFIX = "+gpu-priority"
 
 
@@ -34,25 +34,24 @@ class Test:
         it if it ships.  ``waiting``: how tasks wait for the GPU; None: each task in its own mode.
         ``poll``: how often policy
         `job` looks, ns.  ``periodic``: the bound holds for strictly periodic releases only, not for sporadic ones.
-        ``forms``: the forms that tasks may have under `boosted`; None: that which follows from each task's waiting
-        mode.  ``any_order``: it holds for GPU priorities that contradict CPU priorities, too.  ``sharing``: it holds
-        where TSGs have slices and interleave levels of their own, or are shared by tasks in that order.
-        ``partitions``: it holds where tasks of several partitions share CPUs; other tests refuse such a taskset.
-        ``threads``: it holds where a thread serves several tasks; other tests refuse such a taskset.
-        ``pending``: it holds where several jobs of a task are pending, because of release jitter or deadlines beyond
-        periods; other tests refuse such a taskset.  ``latency``: it holds where wake-ups take time,
-        and ``resources``: where tasks hold resources on CPUs; others refuse that.  ``paths``: the formula of tasks with
-        workers; tests without one refuse them.  ``processes``: it holds where several threads of a process use the GPU.
-        ``yields``: it also holds where GPU segments begin by yield.
+        ``forms``: the forms that tasks may have under `boosted`; None: the form that follows from each task's waiting
+        mode.  ``any_order``: it also holds for GPU priorities that contradict CPU priorities.  ``sharing``: it holds
+        where TSGs have slices and interleave levels of their own, or where tasks share a TSG in that order.
+        ``partitions``: it holds where tasks of several partitions share CPUs.  ``threads``: where a thread serves
+        several tasks.  ``pending``: where several jobs of a task are pending, because of release jitter or deadlines
+        beyond periods.  ``latency``: where wake-ups take time.  ``resources``: where tasks hold resources on CPUs.
+        ``processes``: where several threads of a process use the GPU.  ``yields``: also where GPU segments begin by
+        yield.  ``paths``: the formula of tasks with workers.  A test without one of these facts refuses such tasksets.
     Its standing:
-        ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
-        ``attacked``: whether the attack on its formula is recorded; others run by name, and prove nothing.
+        ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note``: the reason if
+        unsound.  ``attacked``: whether an attack on its formula is recorded; other tests run by name, and prove
+        nothing.
     Its formulas:
-        ``demands``: the readable formula.  ``ends``: the same of a job up to the end of its last GPU segment, if other
-        tasks' bounds look at that.  ``instead``: another formula, which counts where the first has no bound.
-        ``compiled``: the name of its formula in analysis/native/rta_formulas.c,
-        None if it has none.  ``analysis`` replaces ``demands``, and everything that follows from
-        them, in a test that has no sum of demands.  Tests of tasks that own units of the GPU are such.
+        ``demands``: the readable formula.  ``ends``: the formula of a job up to the end of its last GPU segment, if
+        other tasks' bounds use that end.  ``instead``: another formula, which counts where the first has no bound.
+        ``compiled``: the name of its formula in analysis/native/rta_formulas.c; None if it has none.  ``analysis``
+        replaces ``demands`` and all that follows from them, in tests whose bounds are no sums of demands, such as those
+        of tasks that own units of the GPU.
     How it is used:
         ``assignable``: whether the registry also has it with ``+gpu-priority``.  ``free``: the experiments run it where
         updates and context switches cost nothing, as the papers do.
@@ -104,12 +103,12 @@ class Test:
 
     @property
     def attacked(self) -> bool:
-        """Whether an attack on it is recorded, which broke no bound."""
+        """Whether a recorded attack on it broke no bound."""
         return self.name in ATTACKS
 
     @property
     def doubt(self) -> str:
-        """Why nobody may rely on its bounds; empty: no reason is known."""
+        """Why nobody may rely on its bounds; empty if no reason is known."""
         if not self.sound:
             return f"UNSOUND, do not rely on it: {self.note}"
         return "" if self.attacked else "A DRAFT, do not rely on it: no attack on its bounds is recorded"
@@ -136,7 +135,7 @@ class Test:
     def fits_turns(self, taskset: Taskset) -> bool:
         """Whether the bound holds for the slices, levels and shared TSGs of these tasks, in any form and mode.
 
-        Where TSGs take turns it does not matter in which order best effort alone uses one.
+        If TSGs take turns, the order in which best-effort tasks alone share a TSG does not matter.
         """
         users = [t for t in (taskset.real_time if self.sharing else taskset) if t.uses_gpu]
         orders = {t.partition.shared for t in users if t.partition and t.partition.shared}
@@ -145,7 +144,7 @@ class Test:
 
     @property
     def ordered(self) -> bool:
-        """Whether GPU priorities must not contradict CPU priorities; in the driver's round robin they play no part."""
+        """Whether GPU priorities must not contradict CPU priorities; in the driver's round robin they do nothing."""
         return not self.rules.turns and not self.any_order
 
     def equals(self, spins: bool) -> Equals:
@@ -157,9 +156,9 @@ class Test:
         return Equals.UNBOUNDED if self.waiting is None else Equals.CONTENDED
 
     def run(self, taskset: Taskset, brief: bool = False) -> Result:
-        """Verdicts of every task; with ``brief``, where only that counts, up to the first failure.
+        """The verdicts on all tasks; with ``brief``, those up to the first failure, if only schedulability counts.
 
-        A ``+gpu-priority`` test keeps the file's priorities where they pass and assigns others where not.
+        A ``+gpu-priority`` test keeps the file's priorities if they pass, and otherwise assigns others.
         """
         if refused := self._unserved(taskset):
             return refused
@@ -188,7 +187,7 @@ class Test:
         ends, instead = (None, None) if assume else (self.ends, self.instead)
         taskset = forkjoin.with_holds(forkjoin.with_switches(taskset))
         if taskset.forks or taskset.resources or (any(taskset.platform.woken) and wakeups.contended(taskset)):
-            instead = None  # its proof has neither workers, nor holders of resources, nor wake-ups at the update lock
+            instead = None  # its proof covers no workers, no holders of resources, and no wake-ups at the update lock
         demands = processes.demands_of_threads(self.demands) if taskset.processes else self.demands
         return analyse(
             self.name, demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
@@ -196,11 +195,11 @@ class Test:
         )  # fmt: skip
 
     def systems(self, taskset: Taskset) -> list[Taskset]:
-        """The systems of one GPU each that partitions without common CPUs are; empty where tasks make one system."""
+        """The systems of one GPU each, if partitions share no CPUs; empty if the tasks make up one system."""
         return [] if self.partitions or self.analysis is not None else separate(taskset)
 
     def divides(self, taskset: Taskset) -> bool:
-        """Whether the test's GPU is divided as the taskset's."""
+        """Whether the test's GPU is divided in the same way as the taskset's."""
         return self.partitions == taskset.partitioned or bool(self.systems(taskset))
 
     def together(self, taskset: Taskset, results: Sequence[Result]) -> Result:
@@ -209,16 +208,16 @@ class Test:
         return Result(self.name, {task.name: found[task.name] for task in taskset})
 
     def unseen(self, taskset: Taskset) -> Result | None:
-        """A failure for every task where the formula would not see what delays tasks; None elsewhere."""
+        """A failure for every task if the formula would miss a cause of delay; otherwise None."""
         if refused := self._unserved(taskset):
             return refused
         reason = on_one_bus(taskset) if self.analysis is None else None
         return self._refused(taskset, Reason.PARTITIONS, reason) if reason else None
 
     def _unserved(self, taskset: Taskset) -> Result | None:
-        """A failure for every task where the test says nothing of a thread that serves several, or of pending jobs.
+        """A failure for every task if the test does not cover some feature that the taskset uses; otherwise None.
 
-        Likewise of wake-ups and workers.
+        Features: begin by yield, turns, workers, processes, threads of several tasks, pending jobs, and wake-ups.
         """
         if why := yielding.refusal(self.name, taskset, self.yields and not self.assigns):
             return self._refused(taskset, Reason.BEGIN, why)
@@ -258,14 +257,14 @@ class Test:
         return None
 
     def seen(self, taskset: Taskset) -> Taskset:
-        """The taskset as the formula sees it: as it is simulated, with wake-ups and waits as parts of segments."""
+        """The taskset as the formula sees it: the simulated one, with wake-ups and waits as parts of segments."""
         return wakeups.with_wakeups(yielding.contained(self.simulated(taskset)), self.waiting)
 
     def simulated(self, taskset: Taskset) -> Taskset:
-        """The taskset that a simulation of the test's system takes: copies and kernels are GPU segments.
+        """The taskset that a simulation of the test's system gets: copies and kernels are GPU segments.
 
-        Where TSGs have turns each is one of its own, but not in what is unsound, hence as printed, in any case.  Best
-        effort slows tasks down there.
+        Where TSGs take turns, each copy and kernel stays a segment of its own; not for unsound tests, which are as
+        printed.  Best effort slows tasks down under turns.
         """
         if self.rules.turns:
             taskset = under(taskset, self.policy, everywhere=True) or taskset
@@ -274,9 +273,9 @@ class Test:
         return whole_segments(parts_apart(taskset) if self.rules.turns and self.sound else taskset)
 
     def refusal(self, taskset: Taskset) -> Result | None:
-        """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere.
+        """A failure for every task if no bound can hold, because of partitions or priorities; otherwise None.
 
-        The taskset is one that ``seen`` returns.
+        The argument is a taskset that ``seen`` returned.
         """
         if self.rules.turns and taskset.platform.policy != self.policy:
             return self._refused(taskset, Reason.PARTITIONS, UNKNOWN_TIMES)
@@ -308,7 +307,7 @@ class Test:
     def _apart(self, taskset: Taskset) -> Mapping[str, Verdict]:
         """The verdicts on tasks of CPUs where no task uses the GPU; none under `job`, whose thread may execute there.
 
-        None either where no real-time task uses the GPU: a refused taskset never passes.
+        Also none if no real-time task uses the GPU: a refused taskset never passes.
         """
         if self.rules.jobs or not any(t.uses_gpu for t in taskset.real_time):
             return {}
@@ -317,7 +316,7 @@ class Test:
         return analyse(self.name, self.demands, alone, pending=self.pending).verdicts
 
     def assign(self, taskset: Taskset) -> Assignment:
-        """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test; none where it refuses.
+        """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test; none if it refuses.
 
         Raises ValueError if more tasks use the GPU than there are priorities.
         """

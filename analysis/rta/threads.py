@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bounds of tasks whose jobs one thread serves, one at a time.  docs/readings/threads.md.
+"""Bounds of tasks whose jobs one thread serves, one at a time (docs/readings/threads.md).
 
-Until a job of such a task is over, its thread is like a task that executes one job after another: the *chain*.  Its
-segments are those of all jobs that the thread can serve meanwhile, and the formula of the policy bounds it.  The
+Until a job of such a task is over, its thread is like a task that executes one job after another: the *chain*.  The
+chain has the segments of all jobs that the thread can serve meanwhile, and the formula of the policy bounds it.  The
 thread's order decides which jobs these are.  Formulas leave out the tasks that the thread itself serves (System.hpp).
 """
 
@@ -30,7 +30,7 @@ PICKED = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A response time that no job of the task exceeds, ns, whatever its deadline is."""
+    """A response time that no job of the task exceeds, ns, whatever its deadline."""
 
     wcrt: int
     terms: Callable[[], tuple[Term, ...]]
@@ -41,7 +41,7 @@ class Claim:
 class Company:
     """Jobs that the thread can serve from a job's release until it is over.
 
-    ``once``: one job of each task.  ``first``: one job of one of the tasks, which the thread has begun.
+    ``once``: one job of each task.  ``first``: one job of one of these tasks, which the thread has begun already.
     ``recurring``: all jobs that can be released meanwhile, up to the number if one is given.
     """
 
@@ -54,9 +54,9 @@ def verdict_of_threads(
     task: Task, demands_of: Demands, system: System, instead: Demands | None = None,
     paths: forkjoin.Paths | None = None,
 ) -> tuple[Verdict, Needs]:  # fmt: skip
-    """A formula's verdict on a task, and the tasks that it rests on; where it has no bound, the one of ``instead``.
+    """A formula's verdict on a task, and the tasks that it rests on; the verdict of ``instead`` if there is no bound.
 
-    ``paths``: the formula of tasks with workers.  Raises Unbounded as the formula does.
+    ``paths``: the formula of tasks with workers.  Raises Unbounded if the formula does.
     """
     if paths and task.name in system.taskset.forked:
         return forkjoin.verdict_of_workers(task, paths, system)
@@ -79,7 +79,7 @@ class Chains:
 
     def __init__(self, served: Sequence[Task], demands_of: Demands, system: System) -> None:
         level = min((task.segment_priority for task in served if task.uses_gpu), default=None)
-        # A task without GPU work may have no GPU priority, and its chain has that of the others' segments.
+        # A task without GPU work may have no GPU priority; its chain then has the priority of the others' segments.
         self.served = [replace(_longer(task), gpu_priority=level) for task in served]
         self.demands_of, self.system = demands_of, system
         self._own: dict[str, int] = {}
@@ -102,7 +102,7 @@ class Chains:
         return Bound(task.name, claim.wcrt, task.deadline, claim.terms), claim.needs
 
     def claim(self, name: str) -> Claim | Failure:
-        """The least claim that applies to a task; why there is none if none does."""
+        """The least claim that applies to a task; the failure if none applies."""
         if name not in self._claims:
             task = next(t for t in self.served if t.name == name)
             found = [self._collapsed(task), *self._picked(task)]
@@ -111,7 +111,7 @@ class Chains:
         return self._claims[name]
 
     def _collapsed(self, task: Task) -> Claim | Failure:
-        """Theorem 1: one job of each task, if a second one of any comes later."""
+        """Theorem 1: one job of each task, provided that no second job of any is released meanwhile."""
         others = Company(once=tuple(t for t in self.served if t is not task))
         shortest = min(t.released(1) for t in self.served)
         found = self._least(task, others, shortest, COLLAPSE)
@@ -126,7 +126,7 @@ class Chains:
         return Failure(task.name, Reason.THREAD, task.deadline, culprit=why)
 
     def _picked(self, task: Task) -> list[Claim | Failure]:
-        """Theorems 2 to 4: the jobs that the thread's order picks before."""
+        """Theorems 2 to 4: the jobs that the thread's order picks earlier."""
         if not self.thread.order.ranked:
             return []
         company = self._company(task)
@@ -152,7 +152,7 @@ class Chains:
         return Company(once=after, recurring=tuple(twice))
 
     def _least(self, task: Task, company: Company, limit: int, lemma: str) -> Claim | Failure:
-        """The least solution up to ``limit``: numbers of jobs and the window that they fill grow in turns."""
+        """The least solution up to ``limit``: the numbers of jobs and their window grow in turns."""
         counts, before = self._counts(company, 1), None
         verdict: Verdict = Failure(task.name, Reason.TOO_MANY_STEPS, task.deadline)
         while counts != before:
@@ -174,7 +174,7 @@ class Chains:
         return Claim(verdict.wcrt, self._parts(task, company, counts, verdict, lemma), needs)
 
     def _counts(self, company: Company, window: int) -> dict[str, int]:
-        """How many jobs of each recurring task have any part in a window of that length (readings: L3)."""
+        """The number of jobs of each recurring task that have any part in a window of that length (readings: L3)."""
         return {j.name: self._count(j, most, window) for j, most in company.recurring}
 
     def _count(self, j: Task, most: int | None, window: int) -> int:
@@ -190,7 +190,7 @@ class Chains:
         return [one for claim in claims if isinstance(claim, Claim) for one in claim.needs]
 
     def own(self, task: Task) -> int:
-        """e: by how much one more job of the task makes a chain longer that no other task delays, ns."""
+        """e: by how much one more job of the task lengthens a chain that no other task delays, ns."""
         if task.name not in self._own:
             one, two = (pending.constant_of(self.demands_of(chain_of([task] * n), self.system)) for n in (1, 2))
             self._own[task.name] = two - one
@@ -207,7 +207,7 @@ class Chains:
         return lambda: self._terms(task, total, chain, lemma)
 
     def _terms(self, task: Task, counts: Mapping[str, int], chain: Bound | Failure, lemma: str) -> tuple[Term, ...]:
-        """The terms of the chain's verdict: the task's own part, the jobs served before, what others take."""
+        """The terms of the chain's verdict: the task's own part, the jobs served earlier, the times of other tasks."""
         own = [Term(d.kind, None, d.amount, d.lemma) for d in self._constant(task) if d.amount]
         served = [
             Term(TermKind.SERVED, t.name, counts[t.name] * self.own(t), lemma)
@@ -230,7 +230,7 @@ def _worst(claims: Sequence[Claim | Failure]) -> Claim | Failure:
 def _longer(task: Task) -> Task:
     """The task; with 1 ns on the CPU if its jobs take no time.
 
-    Such a job also waits for what is released at the instant at which it would be over.
+    A job without any time still waits for a job that is released at the instant at which it would be over.
     """
     if task.cpu_time + task.gpu_time:
         return task

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tasks that the end of another task's job releases: their release jitter follows from that task's response.
+"""Tasks whose jobs are released by the end of another task's job: their release jitter follows from its response.
 
-Holistic analysis (Tindell and Clark 1994): jitters grow from 0 until no bound grows any more.  docs/readings/chains.md.
+Holistic analysis (Tindell and Clark 1994): jitters grow from 0 until no bound grows any more; docs/readings/chains.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from analysis.model import CpuSegment, Segment, Task, Taskset
 from analysis.rta.result import Bound, Failure, Reason, Result
 
-#: Rounds of all tasks.  Jitters grow in each but the last, up to the deadlines.
+#: Rounds over all tasks.  Jitters grow in each round but the last, up to the deadlines.
 MAX_JITTER_ROUNDS = 1000
 
 
@@ -46,7 +46,7 @@ def windows(taskset: Taskset, responses: Mapping[str, int]) -> dict[str, tuple[i
     """By task: the earliest and the latest release of a job, counted from its arrival, ns.
 
     A job that others release arrives with the job that begins their sequence, or with the last of several such jobs.
-    The deadline stands for a response that is missing.
+    If a response is unknown, the deadline stands for it.
     """
     tasks = {task.name: task for task in taskset}
     found = {name: (0, task.jitter) for name, task in tasks.items() if name not in taskset.triggers}
@@ -79,9 +79,9 @@ def root_of(taskset: Taskset, name: str) -> Task:
 
 
 def with_jitters(taskset: Taskset, jitters: Mapping[str, int]) -> Taskset:
-    """The taskset with these release jitters, and with no task that another one releases.
+    """The taskset with these release jitters, and without triggers.
 
-    A producer's job takes its thread the shortest time at least, and so far apart are its ends.
+    A producer's job takes at least its shortest time, so the ends of two jobs are at least that far apart.
     """
     least = {task.name: shortest(task) for task in taskset}
     apart = {name: min(least[one] for one in producers) for name, producers in taskset.triggers.items()}
@@ -92,7 +92,7 @@ def with_jitters(taskset: Taskset, jitters: Mapping[str, int]) -> Taskset:
 
 
 def shortest(task: Task) -> int:
-    """B: how long a job takes at least, ns."""
+    """B: the shortest time of a job, ns."""
     return sum(_best(segment) for segment in task.segments)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The default driver: TSGs in round robin with time slice L (ECRTS'24, section 6.2, lemmas 1 to 7).
 
-The paper's equation 3 forgets the context switch back to the task itself; docs/readings/gcaps.md, "Round robin".
+The paper's equation 3 omits the context switch back to the task itself; docs/readings/gcaps.md, "Round robin".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def suspend(task: Task, system: System) -> list[Demand]:
 
 
 def preemptions(task: Task, system: System) -> list[Demand]:
-    """The demands of higher tasks on the task's CPU while the task does not hold it busily: lemma 7."""
+    """The demands of higher tasks on the task's CPU, while the task does not keep it by spinning: lemma 7."""
     demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.misc_time
@@ -32,7 +32,7 @@ def busy(task: Task, system: System) -> list[Demand]:
     """Demands under busy waiting: lemmas 1 to 5.
 
     The slices of each higher task of the same CPU are charged in that task's own term.  Therefore they are not among
-    those that another higher task's slices wait for.
+    the slices that another higher task waits for.
     """
     demands = own(task, system)
     higher = system.hpp(task)
@@ -47,7 +47,7 @@ def busy(task: Task, system: System) -> list[Demand]:
 
 
 def own(task: Task, system: System) -> list[Demand]:
-    """The task's own demand and what interleaving adds to it: lemma 1, with a switch back for each slice."""
+    """The task's own demand and the delay by interleaving: lemma 1, with a switch back for each slice."""
     others = system.gpu_users - task.uses_gpu
     delay = round_length(others, system) + system.taskset.platform.theta
     return [
@@ -57,12 +57,12 @@ def own(task: Task, system: System) -> list[Demand]:
 
 
 def slices(task: Task, system: System) -> int:
-    """How many time slices the pure GPU segments of a job take, of the length that the driver keeps."""
+    """The number of time slices, of the length that the driver keeps, that the pure GPU segments of a job take."""
     length = settled(system.taskset.platform.time_slice)
     return sum(-(-segment.pure.worst // length) for segment in task.gpu_segments)
 
 
 def round_length(tasks: int, system: System) -> int:
-    """(L + theta) nu: a slice, as long as it may last, and the switch to it, of so many tasks."""
+    """(L + theta) nu for nu = ``tasks``: each has a slice, at its longest, and the switch to it."""
     platform = system.taskset.platform
     return tasks * (longest_slice(platform.time_slice, platform.stretch) + platform.theta)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Wake-ups of threads: each takes up to ``cpu_latency`` of its CPU before the thread executes.
 
-docs/readings/latency.md has the argument: a wake-up is CPU work of the thread that wakes, at its priority.  So the
-bounds are those of tasks with longer segments, and of what a hand-over of the update lock adds.  A thread that nothing
-preempts, because it spins for a resource, makes wake-ups later.
+docs/readings/latency.md has the argument: a wake-up is CPU work of the woken thread, at its priority.  So the bounds
+are the bounds of tasks with longer segments, plus the cost of handing over the update lock.  A thread that spins for a
+resource cannot be preempted, and makes wake-ups later.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ HANDED = "readings: latency, the update lock"
 
 
 def with_wakeups(taskset: Taskset, waiting: Waiting | None) -> Taskset:
-    """The taskset with the wake-ups of its tasks as parts of their segments.  Nothing changes where that was done.
+    """The taskset with the wake-ups of its tasks as parts of their segments.  A second application changes nothing.
 
-    A job wakes when it is released.  In a GPU segment its thread can sleep in begin and end, and while G^e executes.  A
-    thread that spins for a resource or holds one delays what wakes in a segment on its CPU.  A thread that waits for
-    another resource sleeps.
+    A job wakes when it is released.  In a GPU segment its thread can sleep in begin and end, and while G^e executes.
+    If a thread spins for a resource or holds it, it delays wake-ups in segments on its CPU.  A thread that waits for
+    a resource of another kind sleeps.
     """
     platform = taskset.platform
     if platform.woken or not (platform.cpu_latency or taskset.resources):
@@ -59,7 +59,7 @@ def with_wakeups(taskset: Taskset, waiting: Waiting | None) -> Taskset:
 
 
 def spun(resource: Resource, cpu: int, where: Mapping[str, int]) -> int:
-    """How long a thread of a CPU spins for a resource at most: it waits for one holder on each other CPU, ns."""
+    """The longest time that a thread of the CPU spins for a resource, ns: it waits for one holder on each other CPU."""
     longest: dict[int, int] = {}
     for one in resource.sections:
         longest[where[one.task]] = max(longest.get(where[one.task], 0), one.time)
@@ -67,9 +67,9 @@ def spun(resource: Resource, cpu: int, where: Mapping[str, int]) -> int:
 
 
 def unpreempted(cpu: int, taskset: Taskset, below: int | None = None) -> tuple[int, str]:
-    """How long a thread of the CPU spins for a resource and holds it at most, ns, and its task; 0 if none does.
+    """The longest time that a thread of the CPU spins for a resource and holds it, ns, and its task; 0 if none does.
 
-    ``below``: of the tasks below that priority only.
+    ``below``: only tasks below that priority count.
     """
     tasks = {task.name: task for task in taskset}
     where = {task.name: task.cpu for task in taskset}
@@ -84,7 +84,7 @@ def unpreempted(cpu: int, taskset: Taskset, below: int | None = None) -> tuple[i
 
 
 def _waits(task: Task, taskset: Taskset) -> int:
-    """How often a job can sleep for a resource: at each request of one for which tasks do not spin."""
+    """How often a job can sleep for a resource: once at each request, unless tasks spin for that resource."""
     return sum(
         section.times for one in taskset.resources if one.protocol is not Protocol.SPIN
         for section in one.sections if section.task == task.name
@@ -98,7 +98,7 @@ def latency_contained(taskset: Taskset) -> int:
 
 
 def own(task: Task, system: System, waiting: Waiting | None) -> int:
-    """The part of its own execution that ``contained`` has added: of one release, and of every GPU segment, ns."""
+    """The wake-ups that ``with_wakeups`` added to the task's execution: at the release and in every GPU segment, ns."""
     woken = system.taskset.platform.woken
     return (
         latency_contained(system.taskset) + (waiting or task.waiting).wakeups * task.eta * woken[task.cpu]
@@ -113,9 +113,9 @@ def contended(taskset: Taskset) -> bool:
 
 
 def handed(task: Task, system: System) -> list[Demand]:
-    """The wake-ups of threads that get the update lock, and that others overtake before they execute.
+    """The wake-ups of threads that are handed the update lock, and that others overtake before they execute.
 
-    Each decision wakes one such thread at most, and overtakes one.  Either can be on a CPU that the task waits for.
+    A decision wakes at most one such thread, and overtakes at most one.  Both can be on a CPU for which the task waits.
     """
     if not any(system.taskset.platform.woken) or not contended(system.taskset):
         return []
@@ -138,12 +138,12 @@ def others(task: Task, system: System) -> Sequence[Demand]:
 
 
 def window(system: System) -> int:
-    """What the own decisions of a window add to it, ns."""
+    """The time that its own wake-ups of these decisions add to a window, ns."""
     return _decisions(1, system) if contended(system.taskset) else 0
 
 
 def _decisions(segments: int, system: System) -> int:
-    """Begin and end of so many segments: each wakes a thread, and has another one wake again."""
+    """The wake-ups by begins and ends of this many segments: each wakes one thread, and makes another wake again."""
     return 4 * segments * max(system.taskset.platform.woken, default=0)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Windows of GPU segments under `boosted`: owners delay a task only inside them.
+"""Windows of GPU segments under `boosted`: owners delay a task only inside windows.
 
-A window is the time from a task's asking for a begin to the end of the update at its end.  No CPU segment of another
-task delays it, for owners are raised.  So what an owner takes is bounded by its jobs in the windows, not in the whole
-response time.  Its jobs in a window are those whose GPU activity can still go on, up to the end of its last segment.
+A window is the time from a task's request for a begin to the end of the update at its end.  No CPU segment of another
+task delays the window, because owners are raised.  So an owner takes at most the time of its jobs in the windows, not
+in the whole response time.  These are the jobs whose GPU activity can still go on, up to the end of the last segment.
 The proofs are in docs/readings/boosted.md, "Owners inside segments".
 """
 
@@ -20,20 +20,20 @@ from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 WINDOWS_OWNER = "readings: boosted, owners"
-#: With more GPU users, the windows of tasks above on the CPU do not count: their number grows with the square.
+#: With more GPU users, the windows of tasks above on the CPU are not used: their number grows with the square.
 MAX_GPU_USERS = 99
 
 
 def owned(task: Task, system: System) -> int:
-    """How long a job owns the GPU at most if no other task delays it: G + 2 epsilon eta, ns."""
+    """The longest time that a job owns the GPU if no other task delays it: G + 2 epsilon eta, ns."""
     return task.gpu_time + 2 * system.epsilon * system.updating(task)
 
 
 def owners(task: Task, system: System, level: int | None = None) -> dict[str, Demand]:
-    """By task with at least this one's GPU priority, or ``level``, on any CPU: its demand as an owner.
+    """The demands of owners: by task, on any CPU, with at least this task's GPU priority, or at least ``level``.
 
     The context switch after an owner's last end follows the known time of that end.  Unless the system is settled, only
-    the ends of more urgent tasks count as known, so that this task's windows never depend on the order of calls.
+    the ends of more urgent tasks count as known, so that a task's windows never depend on the order of calls.
     """
     if not task.uses_gpu:
         return {}
@@ -67,7 +67,7 @@ def inside(task: Task, system: System, level: int | None = None) -> Mapping[str,
 
 
 def longest_inside(task: Task, system: System) -> int:
-    """How long a job is inside its segments at most, ns; the deadline if one of them may be longer than that."""
+    """The longest time that a job is inside its segments, ns; the deadline if a segment may be longer than that."""
     found = list(owners(task, system).values())
     windows = [_window(task, segment, found, system) for segment in task.gpu_segments]
     known = [window for window in windows if window is not None]
@@ -75,9 +75,9 @@ def longest_inside(task: Task, system: System) -> int:
 
 
 def in_flight(task: Task, system: System) -> int:
-    """The time that its begins wait for updates of tasks of other CPUs that have a lower GPU priority, ns.
+    """The time that the task's begins wait for updates of lower GPU priority from other CPUs, ns.
 
-    Its own update, or that of the owner, then abandons the context switch.
+    The task's own update, or the owner's, then abandons the context switch.
     """
     lower = any(t.cpu != task.cpu and t.segment_priority < task.segment_priority for t in system.gpu_tasks)
     return task.eta * system.taskset.platform.alpha if lower else 0
@@ -88,7 +88,7 @@ def _same_thread(one: Task, other: Task) -> bool:
 
 
 def _window(task: Task, segment: GpuSegment, found: Sequence[Demand], system: System) -> int | None:
-    """The length of a window, closed, for it may take no time; None if it is longer than the deadline."""
+    """The length of a window, closed, because it may take no time; None if it exceeds the deadline."""
     platform = system.taskset.platform
     own = segment.misc.worst + segment.pure.worst + 2 * platform.alpha + platform.theta
     own += in_flight(task, system) // task.eta + wakeups.window(system)

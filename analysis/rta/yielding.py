@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Begin by yield: the most urgent process launches at once, and others are taken off while its segment lasts.
+"""Begin by yield: the most urgent process launches at once, and the host takes the others off during its segment.
 
-Its waits are added to its G^e.  Then bounds of isolated begins hold (docs/readings/yield.md).
+The added waits become part of its G^e.  Then the bounds for isolated begins hold (docs/readings/yield.md).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from gpurt.units import exact_ms
 
 
 def users(taskset: Taskset) -> list[Task]:
-    """The real-time tasks that use the GPU, the most urgent there first."""
+    """The real-time tasks that use the GPU, highest GPU priority first."""
     return sorted((t for t in taskset.real_time if t.uses_gpu), key=lambda t: -t.segment_priority)
 
 
 def wait(segment: GpuSegment, taskset: Taskset) -> int:
-    """How much longer than G^e a segment of the most urgent task may take beside what updates are charged, ns.
+    """By how much a segment of the most urgent task may exceed G^e, beyond the charges for updates, ns.
 
-    min(k Delta + (m + h) (theta + s), W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is
-    charged, and W has one.  W alone where a slice of the task itself may end before others are off.  So it is where a
+    min(k Delta + (m + h) (theta + s), W): lemmas 1 and 2.  If no other real-time task uses the GPU, no update is
+    charged, and W includes one.  Only W holds if a slice of the task itself may end before others are off, or if a
     turn may be handed on more than once before the host knows of the segment.
     """
     platform, others = taskset.platform, len(users(taskset)) - 1
@@ -61,7 +61,7 @@ def _longer(segment: Segment, taskset: Taskset) -> Segment:
 
 
 def remarks(taskset: Taskset) -> list[str]:
-    """A sentence on how much longer the segments of the most urgent task count; none where segments begin otherwise."""
+    """A sentence on how much longer the most urgent task's segments count; none where segments begin otherwise."""
     platform, found = taskset.platform, users(taskset)[:1]
     if platform.begin == ISOLATED or platform.yields is None or not found:
         return []
@@ -71,7 +71,7 @@ def remarks(taskset: Taskset) -> list[str]:
 
 
 def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
-    """Why the test has no bound for segments that begin by yield; None if it has, or if no segment does.
+    """Why the test has no bound for segments that begin by yield; None if it has one, or if no segment does.
 
     ``able``: whether segments may begin by yield in the test's system.
     """
