@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Facts beside a no, for every command: where the system would hold, which tasks miss a deadline, what would help."""
+"""Facts beside a no, for every command: what system would hold, which tasks miss a deadline, what would help."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_TASKS_BESIDE = 500
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """``misses``: tasks that miss a deadline in a simulated schedule.  All are empty beside a yes."""
+    """``misses``: tasks that miss a deadline in a simulated schedule.  Beside a yes, all fields are empty."""
 
     would_hold: Sequence[Elsewhere] = ()
     misses: Sequence[str] = ()
     helps: Sequence[str] = ()
 
     def data(self) -> Document:
-        """The keys of every document that says no of a file."""
+        """The keys of every document that answers no about a file."""
         return {
             "would_hold": [{"test": one.test, "under": one.system, "cure": one.cure or None}
                            for one in self.would_hold],
@@ -33,7 +33,7 @@ class Beside:
         }  # fmt: skip
 
     def lines(self) -> Iterator[str]:
-        """The same for people."""
+        """The lines of the same facts, for people."""
         if self.misses:
             yield f"{', '.join(self.misses)}: misses a deadline in a simulated schedule (gpurt simulate)"
         for one in self.would_hold:
@@ -47,14 +47,14 @@ def beside(
 ) -> Beside:  # fmt: skip
     """The facts that are known beside a no about the taskset; none if ``why`` is empty.
 
-    ``results``: of the tests that the user named (``by_name``), or of the one that the verdict rests on.  ``command``:
-    the one that says no, which does not name itself as help.
+    ``results``: of the tests that the user named (``by_name``), or of the test on which the verdict rests.
+    ``command``: the command that answers no; it does not name itself as help.
     """
     if not why:
         return Beside()
     if len(taskset) > MAX_TASKS_BESIDE:
         return Beside(helps=[f"fewer tasks in the file: up to {MAX_TASKS_BESIDE} gpurt also looks for what would help"])
-    from analysis.answers import no  # the simulator and the searches, which a yes does not need
+    from analysis.answers import no  # imports the simulator and the searches, which a yes does not need
 
     others = (
         named_elsewhere(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The choice of a policy and of each task's waiting mode: those that make a taskset schedulable with the most slack."""
+"""The choice of a policy and of each task's waiting mode that makes a taskset schedulable with the most slack."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ MIXED_TESTS = ("gcaps-mixed", "boosted-mixed")
 COMBINED = (Waiting.BUSY, Waiting.SUSPEND)
 #: If more tasks use the GPU, not every combination of modes is tried.
 MOST_COMBINED = 8
-#: If more tasks use the GPU, none is under a test that has no compiled formula.
+#: If more tasks use the GPU, no combination is tried under a test without a compiled formula.
 MAX_USERS_READABLE = 24
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to run the taskset, and what its test says.
+    """One way to run the taskset, and the verdict of its test.
 
     ``modes``: the waiting mode of each real-time task that uses the GPU.  ``slack``: the least (D - R) / D of all
-    real-time tasks, None if a task has no bound.  ``priorities``: the GPU priorities to assign, empty if those of
-    the file pass.
+    real-time tasks, None if a task has no bound.  ``priorities``: the GPU priorities to assign; empty if the file's own
+    priorities pass.
     """
 
     test: str
@@ -56,15 +56,15 @@ class Choice:
 
     @cached_property
     def merit(self) -> Merit:
-        """How good the choice is: another than a schedulable one by how few tasks have no bound.
+        """How good the choice is.  A schedulable one is better the larger its least slack, then its second least, etc.
 
-        A schedulable one by its least slack; of equals by the second least, and so on.
+        Any other is better the fewer tasks have no bound.
         """
         return self.schedulable, sorted(slacks(self.result)) or [Fraction(-len(self.result.failures))]
 
 
 def choice_steps() -> int:
-    """How many steps `choices` counts."""
+    """The number of steps that `choices` counts."""
     return len(registry.TESTS) + len(MIXED_TESTS)
 
 
@@ -72,11 +72,11 @@ def choices(
     taskset: Taskset, progress: Callable[[int], None] = lambda steps: None,
     interrupted: Callable[[list[Choice]], None] = lambda found: None,
 ) -> list[Choice]:  # fmt: skip
-    """Every way to run the taskset, the best one first (`Choice.merit`); of equals, the one earlier in the registry.
+    """Every way to run the taskset, the best one first (`Choice.merit`); equals are in the order of the registry.
 
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
-    combination of waiting modes is listed only if tasks differ in them.  ``progress`` is called with each step,
-    ``interrupted`` at Ctrl-C with the ways until then.
+    combination of waiting modes is listed only if tasks differ in them.  ``progress`` is called with each step.  At
+    Ctrl-C, ``interrupted`` is called with the ways found so far.
     """
     systems = {policy: system for policy in COMPARED if (system := under(taskset, policy)) is not None}
     found: list[Choice] = []
@@ -100,7 +100,7 @@ def _ranked(found: list[Choice]) -> list[Choice]:
 
 
 def passing(taskset: Taskset) -> bool:
-    """Whether some of these ways holds, in one waiting mode and with the file's GPU priorities."""
+    """Whether one of the `choices` holds, in one waiting mode and with the file's GPU priorities."""
     for test in registry.TESTS.values():
         if test.waiting is None or test.assigns or test.policy not in COMPARED:
             continue
@@ -110,7 +110,7 @@ def passing(taskset: Taskset) -> bool:
 
 
 def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
-    """The taskset with these tasks' waiting modes changed, and the form that follows from them."""
+    """The taskset with these tasks' waiting modes changed, and with the forms that follow from the modes."""
     return replace(taskset, tasks=tuple(
         t if modes.get(t.name) in (None, t.waiting if t.form is None else None)
         else replace(t, waiting=modes[t.name], form=None) for t in taskset
@@ -118,7 +118,7 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 
 
 def _eligible(test: Test, system: Taskset) -> bool:
-    """Whether a file can state the system of a test, in one mode, on this machine."""
+    """Whether a file can describe the system of a test, in one waiting mode, on this machine."""
     usable = stated(test) and test.usual and _about(test, system)
     return usable and not thread_moves(test, system) and not lacks_theta(test, system)
 
@@ -126,7 +126,7 @@ def _eligible(test: Test, system: Taskset) -> bool:
 def _about(test: Test, system: Taskset) -> bool:
     """Whether a test has bounds for the system's policies, partitions and TSGs.
 
-    Partitions may have policies of their own, which stay as the file has them.
+    Partitions may have policies of their own, which the choice does not change.
     """
     return system.policies == (test.policy,) and test.divides(system) and test.fits_turns(system)
 
@@ -152,8 +152,8 @@ def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
 def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice | None:
     """The choice with GPU priorities that the test assigns; None if no assignment passes.
 
-    Its bounds are those that `gpurt analyze` has of a file with these priorities.  Those during the assignment are
-    larger: they have deadlines in the place of responses.
+    The choice has the bounds that `gpurt analyze` prints for a file with these priorities.  The bounds during the
+    assignment are larger: they use deadlines instead of responses.
     """
     try:
         priorities = test.assign(taskset).priorities
@@ -168,7 +168,7 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
 
 
 def _combined(taskset: Taskset, test: str) -> list[Choice]:
-    """The best choice of a mode for each task under a test of MIXED_TESTS; none if all wait in the same mode."""
+    """The best combination of modes under a test of MIXED_TESTS; none if all tasks wait in the same mode."""
     users = _users(taskset)
     if len(users) < 2 or unsearched(taskset, test):
         return []
@@ -185,7 +185,7 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
 
 
 def unsearched(taskset: Taskset, test: str) -> bool:
-    """Whether combinations of waiting modes are left out under this test: there are too many."""
+    """Whether combinations of waiting modes are not searched under this test, because there are too many."""
     return registry.find_test(test).compiled is None and len(_users(taskset)) > MAX_USERS_READABLE
 
 
@@ -200,7 +200,7 @@ def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:
 
 
 def _climbed(modes: dict[str, Waiting], merit: Callable[[Modes], Merit]) -> dict[str, Waiting]:
-    """The modes after changes of one task's at a time, in turn, as long as some change makes the choice better."""
+    """The modes after changing one task's at a time, in turn, as long as some change improves the choice."""
     best, unchanged = merit(modes), 0
     for name in cycle(modes):
         (other,) = (mode for mode in COMBINED if mode is not modes[name])
@@ -215,16 +215,16 @@ def _climbed(modes: dict[str, Waiting], merit: Callable[[Modes], Merit]) -> dict
 
 
 def _slack(test: Test, taskset: Taskset, result: Result) -> Fraction | None:
-    """The least slack; None also if ``beyond`` objects to a yes."""
+    """The least slack; None if a task has no bound, or if ``beyond`` objects to a yes."""
     return None if beyond(test, taskset, result) else slack(result)
 
 
 def slack(result: Result) -> Fraction | None:
-    """The least (D - R) / D over the tasks with a deadline; 1 if there are none, None if one has no bound."""
+    """The least (D - R) / D over the tasks with a deadline; 1 if there are none, None if a task has no bound."""
     return min(slacks(result), default=Fraction(1)) if result.schedulable else None
 
 
 def slacks(result: Result) -> list[Fraction]:
-    """(D - R) / D of each task with a deadline; empty if one has no bound."""
+    """(D - R) / D of each task with a deadline; empty if a task has no bound."""
     bounds = [v for v in result.verdicts.values() if isinstance(v, Bound)]
     return [Fraction(v.slack, v.deadline) for v in bounds] if result.schedulable else []

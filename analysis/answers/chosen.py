@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tests that an answer rests on: those that the user named, or the one of the file's verdict."""
+"""The tests that an answer rests on: the tests that the user named, or the test of the file's verdict."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gpurt.errors import UsageError
 
 
 def tests(names: Sequence[str]) -> list[Test]:
-    """The schedulability tests of these names.
+    """The schedulability tests with these names.
 
     Raises:
-        UsageError: no test has such a name.
+        UsageError: no test has one of these names.
     """
     try:
         return [registry.find_test(name) for name in names]
@@ -32,7 +32,7 @@ def tests(names: Sequence[str]) -> list[Test]:
 class Chosen(NamedTuple):
     """The test that a command uses, or None.
 
-    ``why``: why there is no test, or why to pass it is no proof.  ``notes``: remarks on the test.
+    ``why``: why there is no test, or why passing it proves nothing.  ``notes``: remarks on the test.
     """
 
     test: Test | None
@@ -41,7 +41,7 @@ class Chosen(NamedTuple):
 
 
 def covering_test(taskset: Taskset, name: str | None) -> Chosen:
-    """The test of that name; without one, the test that the verdict on the taskset rests on."""
+    """The test of that name; without a name, the test on which the verdict on the taskset rests."""
     if name:
         test = tests((name,))[0]
         how = unlike_the_file(test, taskset)
@@ -53,7 +53,7 @@ def covering_test(taskset: Taskset, name: str | None) -> Chosen:
 
 
 def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, command: str) -> Beside:
-    """The facts that are known beside a no that rests on this test.  ``name``: of the test that the user named."""
+    """The known facts beside a no that rests on this test.  ``name``: the test that the user named."""
     if not why:
         return Beside()
     results = [(test, compiled.run_compiled(test, taskset))] if test and taskset.real_time else []
@@ -61,6 +61,6 @@ def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, c
 
 
 def about_others(chosen: Sequence[Test], taskset: Taskset) -> list[str]:
-    """A remark for each named test for another system than the file's; and the tests' assumptions."""
+    """The assumptions of the named tests, and a remark for each test that is for another system than the file's."""
     remarks = [another(test, how) for test in chosen if (how := unlike_the_file(test, taskset))]
     return remarks + (assumed_of_units(taskset) if any(test.name in UNITS for test in chosen) else [])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compiled tests: the same verdicts and bounds as the readable ones.
 
-The compiled tests compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its
-analysis, and the readable implementation decides the taskset.  The readable implementation also decides jobs that pend,
-and assigns GPU priorities.  The proofs are in docs/readings.md.  Tests hold both
-implementations equal.
+The compiled tests compute with 64-bit integers.  The readable implementation decides the tasksets whose sums could
+exceed 64 bits, which is recognised before the analysis.  It also decides tasksets with several pending jobs of a task,
+and assigns GPU priorities.  The proofs are in docs/readings.md.  Tests compare the verdicts and bounds of both
+implementations.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from gpurt._gpurt import ffi, lib
 from gpurt.errors import TooLargeError
 from gpurt.types import CData
 
-#: Above, the sets of tasks that each bound rests on would take more memory than the analysis is worth.
+#: With more tasks, the sets of tasks that each bound rests on would need too much memory.
 MAX_TASKS_BOUNDED = 30_000
-#: Above, the readable analyses take minutes.
+#: With more tasks, the readable analyses take minutes.
 MAX_TASKS_READABLE = 1000
 
 
 def _formulas() -> dict[str, int]:
-    """The compiled formulas by name, as C lists them, and the place of each."""
+    """The index of each compiled formula by its name, in the order in which C lists them."""
     names: dict[str, int] = {}
     while (name := lib.gpurt_rta_formula(len(names))) != ffi.NULL:
         names[ffi.string(name).decode()] = len(names)
     return names
 
 
-#: The place of every compiled formula by its name (analysis/native/rta_formulas.c).
+#: The index of every compiled formula by its name (analysis/native/rta_formulas.c).
 FORMULAS: dict[str, int] = _formulas()
 
 
 def _checked(answer: int) -> int:
-    """An answer of the compiled tests.  Raises MemoryError or ValueError for an error."""
+    """The return value of a compiled test.  Raises MemoryError or ValueError if it is an error."""
     if answer == lib.GPURT_RTA_ENOMEM:
         raise MemoryError
     if answer == lib.GPURT_RTA_EINVAL:
@@ -52,7 +52,7 @@ def _checked(answer: int) -> int:
 
 
 def run_compiled(test: rta.Test, taskset: Taskset) -> Result:
-    """The same result as ``test.run``, bound by bound and failure by failure, in less time for large tasksets.
+    """The result of ``test.run``, bound by bound and failure by failure, in less time for large tasksets.
 
     The readable implementation explains a bound when its terms are read.
     """
@@ -74,9 +74,9 @@ def run_compiled(test: rta.Test, taskset: Taskset) -> Result:
 
 
 def _unknown(test: rta.Test, taskset: Taskset) -> bool:
-    """Whether compiled formulas refuse such tasks: several pending jobs, own units, threads that it refuses.
+    """Whether compiled formulas refuse such tasks: several pending jobs, own units, and threads that the test refuses.
 
-    Nor is one about resources, and wake-ups of those that wait for the update lock.
+    They also refuse resources, and wake-ups of threads that wait for the update lock.
     """
     platform = taskset.platform
     woken = (platform.cpu_latency or any(platform.woken)) and (not test.latency or contended(taskset))
@@ -87,7 +87,7 @@ def _unknown(test: rta.Test, taskset: Taskset) -> bool:
 
 
 def check_size(test: rta.Test, taskset: Taskset) -> None:
-    """Raises TooLargeError for a taskset that only the readable analysis takes, and that is too large for it."""
+    """Raises TooLargeError for a taskset that only the readable analysis accepts, and that is too large for it."""
     if len(taskset) > MAX_TASKS_READABLE:
         raise TooLargeError(f"{test.name} takes at most {MAX_TASKS_READABLE} tasks, and the file has {len(taskset)}")
 
@@ -122,13 +122,13 @@ def _briefly(test: rta.Test, taskset: Taskset) -> bool:
 
 
 def _analyse(test: rta.Test, taskset: Taskset) -> Result | None:
-    """None if the test has no compiled formula, or the formula cannot take the taskset."""
+    """The result; None if the test has no compiled formula, or the formula cannot analyse the taskset."""
     if test.compiled is None or len(taskset) > MAX_TASKS_BOUNDED:
         return None
     try:
         columns = columns_of(taskset)
         view = columns.view
-    except OverflowError:  # of a time, or of a cost with a copy on top that nothing interrupts
+    except OverflowError:  # in a time, or in the sum of a cost and of a copy that nothing interrupts
         return None
     found = _Found(len(taskset))
     order = sorted(range(len(taskset)), key=lambda index: taskset.tasks[index].name)
@@ -154,7 +154,7 @@ class _Found:
 
 
 class _Explained:
-    """Verdicts from what was found.  The readable analysis adds what the compiled one does not compute."""
+    """Verdicts from the arrays.  The readable analysis computes what the compiled one does not."""
 
     def __init__(self, test: rta.Test, taskset: Taskset, found: _Found) -> None:
         self.test, self.taskset = test, taskset
@@ -186,7 +186,7 @@ class _Explained:
         return verdict
 
     def _solved(self, index: int) -> Verdict:
-        """The readable implementation's verdict on one task, given the bounds that were known to it."""
+        """The readable implementation's verdict on one task, from the bounds that the compiled one knew for it."""
         task = self.taskset.tasks[index]
         known, ends = (
             {name: time for name, time in times.items() if self._above(name, task.priority)}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Planning where tasks of all partitions share CPUs: the tests `gcaps-suspend` and `gcaps-busy` inside partitions.
 
-With D for R in every jitter, the bounds of `partitioned-suspend` for a partition's tasks depend on its members and its
-size.  These bounds depend on nothing else that sizes change: G^e of other partitions does not appear.  The bounds do
-not grow with the size, by L4.  So they can be the test that merges ask for.  Bounds under busy waiting depend on all
-sizes; they only check what was planned for suspension, and partitions of tasks that fail grow.  Whether all tasks have
-bounds is decided for the whole file in the end (docs/readings/inside-partitions.md, "GCAPS inside partitions").
+With D for R in every jitter, the `partitioned-suspend` bounds for a partition's tasks depend on its members and its
+size.  They depend on no other size: G^e of other partitions does not appear.  By L4 they do not grow with the size.  So merges
+can use them as their test.  Bounds under busy waiting depend on all sizes.  They only check a plan made for suspension,
+and partitions whose tasks fail the check grow.  In the end, the whole file is tested
+(docs/readings/inside-partitions.md, "GCAPS inside partitions").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from analysis.rta import Bound, Reason, Result, partitioned
 from analysis.rta.recurrence import solve
 from analysis.rta.system import System
 
-#: The test of a whole file by the name of the test inside its partitions.
+#: The test of a whole file, by the name of the test inside its partitions.
 TESTS = {"gcaps-suspend": "partitioned-suspend", "gcaps-busy": "partitioned-busy"}
 
 
@@ -46,7 +46,7 @@ class Coupled(Merger):
         self._known: dict[tuple[tuple[int, ...], int], bool] = {}
 
     def passes(self, tasks: Sequence[int], units: int) -> bool:
-        """Whether the tasks have bounds in a partition of that size, and each other task in one of its own."""
+        """Whether these tasks have bounds in one partition of that size, with each other task in its own partition."""
         key = tuple(tasks), units
         if key not in self._known:
             members = {self.workload.items[index].name for index in tasks}
@@ -59,7 +59,7 @@ class Coupled(Merger):
 
     @cached_property
     def singles(self) -> list[Part] | Infeasible:
-        """A partition for each task, or which task has no bound alone on any size."""
+        """A partition for each task; or the task that has no bound alone on any size."""
         parts: list[Part] = []
         for index, item in enumerate(self.workload.items):
             size = self.least((index,), 1, self.workload.units)
@@ -70,9 +70,9 @@ class Coupled(Merger):
 
 
 def divided_taskset(taskset: Taskset, workload: Workload, places: Sequence[Place]) -> Taskset:
-    """The taskset divided so: each task of the workload in its place, with its GPU time there.
+    """The taskset in these places: each task of the workload in its place, with its GPU time there.
 
-    A place keeps what the taskset's partition of its name says beside the size.
+    If the taskset has a partition of a place's name, the place keeps all its values except the size.
     """
     old = {one.name: one for one in taskset.partitions}
     homes: dict[str, tuple[Partition, Item, bool]] = {}
@@ -89,7 +89,7 @@ def divided_taskset(taskset: Taskset, workload: Workload, places: Sequence[Place
 
 
 def _in_place(task: Task, part: Partition, item: Item, conflict: bool) -> Task:
-    """The task with the times of its GPU segments in a partition; those of fewer units than known are as on these."""
+    """The task with the times of its GPU segments in a partition; below the least known size, that size's times."""
     factor = item.always * item.factor if conflict else item.always
     units, segments, curves = max(part.size or 1, item.smallest), list[Segment](), iter(item.curves)
     for segment in task.segments:
@@ -101,26 +101,26 @@ def _in_place(task: Task, part: Partition, item: Item, conflict: bool) -> Task:
 
 
 def coupled_verdict(taskset: Taskset, workload: Workload, places: Sequence[Place]) -> Result:
-    """The verdicts of the workload's test on the taskset divided so, tasks without GPU work included."""
+    """The verdicts of the workload's test on the divided taskset, tasks without GPU work included."""
     return registry.find_test(TESTS[workload.inside]).run(divided_taskset(taskset, workload, places))
 
 
 def places_of(found: Allocation) -> list[Place]:
-    """The partitions of an allocation, p1 and so on."""
+    """The partitions of an allocation, named p1, p2, ..."""
     return [Place(f"p{at}", part.size, part.tasks) for at, part in enumerate(found.parts, 1)]
 
 
 def plan_coupled(taskset: Taskset, workload: Workload) -> Allocation | Infeasible:
-    """The best of all variants for the workload, each partition grown until all tasks have bounds.
+    """The best of all variants for the workload, after growing each partition until all tasks have bounds.
 
-    If units run out first, the allocation is as it was last; ``verdict`` says which task has no bound.
+    If units run out first, the allocation is the last one; ``verdict`` says which task has no bound.
     """
     found = variants.best(workload, Coupled(workload, taskset))
     return _grown(found, taskset) if isinstance(found, Allocation) and found.fits else found
 
 
 def _grown(found: Allocation, taskset: Taskset) -> Allocation:
-    """The allocation, partitions of failing tasks grown size by size until none fails, or as far as there are units."""
+    """The allocation after growing partitions of failing tasks, size by size, until none fails or units run out."""
     items = found.workload.items
     while not (result := coupled_verdict(taskset, found.workload, places_of(found))).schedulable:
         failed = {failure.task for failure in result.failures if failure.reason is not Reason.DEPENDS_ON}
@@ -132,7 +132,7 @@ def _grown(found: Allocation, taskset: Taskset) -> Allocation:
 
 
 def _larger(found: Allocation, failed: Sequence[int]) -> Allocation | None:
-    """The smallest partition of a failing task in the next size; None if no such partition can grow."""
+    """The allocation with the smallest growing partition of a failing task one size larger; None if none can grow."""
     workload, free = found.workload, found.workload.units - found.units
     for at, part in sorted(enumerate(found.parts), key=lambda one: one[1].size):
         size = next((size for size in workload.allowed if size > part.size), None)

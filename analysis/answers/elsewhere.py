@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Proofs about another system than the file's: never a yes, but worth knowing."""
+"""Proofs about another system than the file's: never a yes, but useful to know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpurt.enums import Policy
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A system in which every deadline would hold.  ``cure``: what makes the file's system that one; empty: nothing."""
+    """A system in which every deadline would hold.  ``cure``: how to make the file describe it; empty if unknown."""
 
     test: str
     system: str
@@ -42,7 +42,7 @@ def named_elsewhere(results: Sequence[tuple[Test, Result]], taskset: Taskset) ->
 
 
 def another(test: Test, how: str) -> str:
-    """The sentence that says that a test is for another system than the file's."""
+    """The sentence that a test is for another system than the file's."""
     return f"{test.name} is about {how}: the file's system is another one"
 
 
@@ -60,7 +60,7 @@ def _says(policy: str) -> str:
 
 
 def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
-    """The statements that make the file describe the test's system; nothing if no file can."""
+    """The statements that make the file describe the test's system; none if no file can describe it."""
     if taskset.policies != (test.policy,):
         yield _says(test.policy)
     users = [task for task in taskset.real_time if task.uses_gpu]

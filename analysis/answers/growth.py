@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much the times of a taskset may grow: the document of `gpurt margins`; `gpurt report` has a part of it."""
+"""How much the times of a taskset may grow: the document of `gpurt margins`, also a part of `gpurt report`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from gpurt.types import Document
 
 
 class Bar(Protocol):
-    """A display of how far a search is."""
+    """A display of the progress of a search."""
 
     def update(self, n_steps: int) -> None:
-        """Counts more steps as done."""
+        """Adds to the number of steps done."""
 
     def reach(self, done: int) -> None:
-        """Sets how many steps are done in all."""
+        """Sets the total number of steps done."""
 
 
-#: Begins to show a search, by the number of its steps and a title.
+#: Starts the display of a search, from its number of steps and a title.
 Show = Callable[[int, str], AbstractContextManager[Bar]]
 
 
@@ -40,9 +40,9 @@ Show = Callable[[int, str], AbstractContextManager[Bar]]
 class Growth:
     """How much times may grow under a test; the test is None if no test applies.
 
-    ``why``: why nothing is proved as it is.  ``failing``: why the test fails as it is; empty: it passes.  ``epsilon``:
-    the largest that passes, ns; None: none does, or the test does not depend on it.  ``chains``: those whose limits
-    fail although every task is in time.
+    ``why``: why nothing is proved for the present times.  ``failing``: why the test fails for them; empty if it passes.
+    ``epsilon``: the largest that passes, ns; None if none passes, or if the test does not depend on it.  ``chains``:
+    the chains whose limits fail although every task is in time.
     """
 
     test: Test | None
@@ -68,17 +68,17 @@ class Growth:
         }  # fmt: skip
 
 
-#: Told at Ctrl-C of the margins that were found until then.
+#: Called at Ctrl-C with the margins found so far.
 Told = Callable[[Test, Sequence[Margin]], None]
 
 
 def growth(
     taskset: Taskset, name: str | None, show: Show, own: bool = True, interrupted: Told | None = None,
 ) -> Growth:  # fmt: skip
-    """How much may grow.  ``own``: the times and periods of single tasks, too.
+    """How much times may grow.  ``own``: search the times and periods of single tasks, too.
 
-    ``name``: the test; None: the one that the verdict on the taskset rests on.  Raises UsageError if there is no such
-    test, TooLargeError for more tasks than are searched.
+    ``name``: the test; None: the test on which the verdict on the taskset rests.  Raises UsageError if there is no such
+    test, TooLargeError if the taskset has more tasks than are searched.
     """
     test, why, notes = covering_test(taskset, name)
     if test is None or not taskset.real_time:
@@ -103,7 +103,7 @@ def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Tol
     found: list[Margin] = []
     try:
         for one in time_margins(test, taskset, bar.update, own):
-            found.append(one)  # what is found counts if the next search is interrupted
+            found.append(one)  # counts even if the next search is interrupted
     except KeyboardInterrupt:
         if interrupted:
             interrupted(test, found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether every deadline of a taskset holds: the document of `gpurt analyze`, of which `gpurt report` has a part."""
+"""Whether every deadline of a taskset holds: the document of `gpurt analyze`, partly repeated by `gpurt report`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from analysis.rta import BestEffort, Bound, Result, Test, Verdict, yielding
 from analysis.taskset import assumed
 from gpurt.types import Document
 
-#: Tests and what they said.
+#: Tests with their results.
 Results: TypeAlias = list[tuple[Test, Result]]
 
 
 class Answered(NamedTuple):
-    """The answer about a taskset, with all that is proved of it.
+    """The answer about a taskset, with everything that is proved of it.
 
-    ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
-    named.  ``beside``: the known facts beside a no.  ``chains``: their bounds, of the test that the answer rests on.
+    ``data``: the command's document.  ``results``: the results in the document.  ``verdict``: None if tests were named.
+    ``beside``: the known facts beside a no.  ``chains``: the bounds of chains by the test that the answer rests on.
     ``assumes``: facts that the file leaves out and that can make a yes wrong.
     """
 
@@ -41,10 +41,10 @@ class Answered(NamedTuple):
 def judge(
     file: Path, system: Taskset, named: Sequence[Test] = (), notes: Sequence[str] = (), *, terms: bool = True,
 ) -> Answered:  # fmt: skip
-    """Whether every deadline of the taskset holds: by the tests that are named; by the file's policy if none is.
+    """Whether every deadline of the taskset holds, by the named tests; by the file's policy if no test is named.
 
-    ``notes``: remarks that the document begins with.  ``terms``: whether the document has the parts of each bound, of
-    which there are about as many as pairs of tasks.
+    ``notes``: remarks at the beginning of the document.  ``terms``: whether the document has the terms of each bound;
+    there are about as many terms as pairs of tasks.
     """
     remarks, verdict = [*notes, *about_others(named, system)], None
     remarks += [system.unseen] if system.unseen else []
@@ -68,7 +68,7 @@ def judge(
 
 
 def of_chains(system: Taskset, results: Results) -> Sequence[Bounded]:
-    """The chains' bounds: those of the first test by which all holds, or that bounds all tasks, or of the first."""
+    """The chains' bounds by the first test by which all holds; else the first that bounds all tasks; else the first."""
     if not system.chains or not results:
         return [Bounded(chain, {}, "no test bounds its tasks") for chain in system.chains]
     bounding = [one for one in results if not one[0].doubt and one[1].schedulable] or results
@@ -103,7 +103,7 @@ def _result(test: Test, result: Result) -> Document:
 
 
 def _task(verdict: Verdict) -> Document:
-    """The verdict of a test on a task as data.  All keys are there; None: the verdict has no such value."""
+    """The verdict of a test on a task as data.  All keys are present; None: the verdict has no such value."""
     data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
     if isinstance(verdict, BestEffort):
         return {"best_effort": True, **data}

@@ -15,14 +15,14 @@ from gpurt.text import filename
 
 
 def analysable(file: Path, chosen: Sequence[Test] = (), *, workers: bool = False) -> TasksetFile:
-    """A taskset file that has what bounds of these tests need; see `refuse`."""
+    """A taskset file with everything that the bounds of these tests need; see `refuse_file`."""
     return analysable_text(file, chosen, workers=workers)[0]
 
 
 def analysable_text(
     file: Path, chosen: Sequence[Test] = (), *, workers: bool = False
 ) -> tuple[TasksetFile, str]:  # fmt: skip
-    """The same, and its text.  The file is read once, so that it may be a pipe."""
+    """`analysable` and the file's text.  The file is read once, so that it may be a pipe."""
     text = taskset.read_text(file)
     loaded = taskset.parse(file, text)
     refuse_file(loaded, chosen, workers=workers)
@@ -30,19 +30,19 @@ def analysable_text(
 
 
 def without_workers(loaded: TasksetFile) -> TasksetFile:
-    """The same file.  Raises TasksetError if tasks have workers."""
+    """Returns the file.  Raises TasksetError if tasks have workers."""
     if loaded.workers:
         raise TasksetError(loaded.path, loaded.workers)
     return loaded
 
 
 def refuse_file(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bool = False) -> None:
-    """Raises TasksetError for a file that lacks a fact that bounds need, or has one that no bound models.
+    """Raises TasksetError for a file that lacks a fact that bounds need, or states a feature that no bound models.
 
-    ``workers``: whether tasks may have some.
+    ``workers``: whether tasks may have workers.
 
-    Epsilon has no default: zero would make every bound too small.  Only tests of tasks that own units do without it.
-    ``chosen``: the tests that were named, if any were.
+    Epsilon has no default: zero would make every bound too small.  Only tests of tasks that own units do not need it.
+    ``chosen``: the tests that the user named, if any.
     """
     updates = not chosen or any(not test.rules.units for test in chosen)
     if problems := [*(loaded.lacks if updates else ()), *loaded.unmodelled, *(() if workers else loaded.workers)]:
@@ -58,7 +58,7 @@ def modelled(file: Path, *, workers: bool = False) -> TasksetFile:
 
 
 def rewritable(file: Path, write: bool) -> TasksetFile:
-    """As `analysable`.  Raises UsageError also if it is to be written back and is no file."""
+    """`analysable`; raises UsageError also if the file is to be written back and is not a regular file."""
     loaded = analysable(file)
     if write and is_stream(file):
         raise UsageError(f"--write needs a file, and {filename(file)} is none")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Facts about a failed test: tasks that miss a deadline in a simulated schedule, and what would help."""
+"""Facts about a failed test: tasks that miss a deadline in a simulated schedule, and commands that would help."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from gpurt.units import exact_ms
 
 #: The number of simulated runs, and the most jobs of each.
 RUNS, MOST_JOBS = 50, 20_000
-#: Large tasksets are simulated in fewer runs: the time for a job grows with the number of tasks.
+#: Large tasksets are simulated in fewer runs: the time for each job grows with the number of tasks.
 MAX_STEPS_SIMULATED = 4_000_000
-#: The most tasks of a thread for which the search tries a thread of its own: each needs two verdicts.
+#: The search gives a task a thread of its own only if its thread serves at most this many: each needs two verdicts.
 MOST_SERVED = 8
 
 
 def missed(taskset: Taskset, result: Result) -> list[str]:
     """The tasks without a bound that miss a deadline in a simulated schedule; an empty list proves nothing.
 
-    Partitions with policies of their own, and tasksets whose simulation would take long, are not simulated.
+    Partitions with policies of their own are not simulated, and neither are tasksets that would take long.
     """
     policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
     horizon = default_horizon(taskset)
@@ -52,8 +52,8 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
 
 
 def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """The commands that would help where the test fails and answer yes, each with what it does or found."""
-    if not taskset.forks:  # the others refuse workers
+    """The commands that would help where the test fails, each with its effect or its answer."""
+    if not taskset.forks:  # the other commands refuse workers
         if test.assignable and not test.assigns and _assignable(test, taskset):
             yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"
             return
@@ -78,7 +78,7 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
 
 
 def _punctual(test: Test, taskset: Taskset) -> Iterator[str]:
-    """The task whose jitter alone is too much, else all those with jitter, if without it every deadline would hold."""
+    """A task without whose jitter every deadline would hold; else all tasks with jitter, if that holds without any."""
     late = [task.name for task in taskset if task.jitter]
     for names in ([one] for one in late), (late,):
         for gone in names:
@@ -89,7 +89,7 @@ def _punctual(test: Test, taskset: Taskset) -> Iterator[str]:
 
 
 def _parts(taskset: Taskset, result: Result) -> Iterator[str]:
-    """The largest part of the first bound of a chain that exceeds its limit."""
+    """The largest part of the bound of the first chain that exceeds its limit."""
     for found in (bound_of(one, taskset, result) for one in taskset.chains):
         for key in (key for key, one in found.latencies.items() if not one.holds):
             most = max(found.latencies[key].parts, key=lambda part: part.amount)
@@ -99,9 +99,9 @@ def _parts(taskset: Taskset, result: Result) -> Iterator[str]:
 
 
 def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """A task that shares a thread: with a thread of its own every deadline would hold.  None if no such task is found.
+    """A task of a shared thread, if every deadline would hold with a thread of its own.  None if no such is found.
 
-    Its own process, where the GPU is used by both: threads of one process delay each other there.
+    If both use the GPU, it needs its own process: threads of one process delay each other there.
     """
     late = {one.task for one in result.failures}
     several = [served for served in taskset.threads.values()
@@ -120,7 +120,7 @@ def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
 
 
 def _alone(taskset: Taskset, task: Task, step: int) -> Taskset:
-    """The taskset with the task on a thread of its own, whose priority is one step from the old one and unique."""
+    """The taskset with the task on a thread of its own, at a unique priority one step from the old one."""
     levels = [(2 * one.priority, 2 * one.segment_priority) for one in taskset]
     at = taskset.tasks.index(task)
     levels[at] = levels[at][0] + step, levels[at][1] + step
@@ -132,7 +132,7 @@ def _alone(taskset: Taskset, task: Task, step: int) -> Taskset:
 
 
 def _assignable(test: Test, taskset: Taskset) -> bool:
-    """Whether there are GPU priorities with which the test passes."""
+    """Whether the test passes with some GPU priorities."""
     try:
         found = test.assign(taskset).priorities or {}
     except ValueError:
@@ -140,14 +140,14 @@ def _assignable(test: Test, taskset: Taskset) -> bool:
     return bool(found) and proved(find_test(test.base), taskset.with_gpu_priorities(found))
 
 
-#: With more times than these nothing is searched: each takes up to nine verdicts.
+#: A taskset with more times than these is not searched: each time needs up to nine verdicts.
 MOST_TIMES = 16
 _WHOLE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Less:
-    """A time of ``now`` ns that has to shrink to ``percent`` of itself; it is ``most`` ns then."""
+    """A time of ``now`` ns that has to shrink to ``percent`` of itself, which is ``most`` ns."""
 
     task: str
     what: Grows
@@ -156,14 +156,14 @@ class Less:
 
     @property
     def most(self) -> int:
-        """The time that is left, ns."""
+        """The time after shrinking, ns."""
         return -(-self.now * self.percent // _WHOLE)
 
 
 def least(test: Test, taskset: Taskset) -> Less | None:
-    """The smallest change of a single time with which the test passes, in percent of that time.
+    """The smallest change, in percent, of a single time with which the test passes.
 
-    None if no single one suffices, or if that is not to be had with a few quick verdicts.
+    None if no single change suffices, or if a few quick verdicts cannot find one.
     """
     times = own_times(taskset)
     if len(times) > MOST_TIMES or test.rules.units:

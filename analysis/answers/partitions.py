@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Taskset files as workloads: what of a task executes in its partition, and what an allocation is worth."""
+"""Taskset files as workloads: which part of a task executes in its partition, and the merits of an allocation."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from analysis.partition.workload import Item, Workload
 from gpurt.types import Document
 from gpurt.units import exact_ms
 
-#: Tests of tasks that share CPUs (analysis.answers.coupled), and how tasks have to wait.
+#: Tests of tasks that share CPUs (analysis.answers.coupled), and the waiting mode that each needs.
 COUPLED = {"gcaps-suspend": Waiting.SUSPEND, "gcaps-busy": Waiting.BUSY}
-#: Policies that run one task at a time in a partition, by priority, as `fp` assumes.
+#: Policies that run one task at a time in a partition, by priority, as the test `fp` assumes.
 PREEMPTIVE = ("segment", "boosted")
 OTHER_TESTS = "under others, jobs of a partition execute at once or out of order, and no test here covers that"
 
 
 class Unplannable(ValueError):
-    """The taskset cannot be planned as asked; the text says why."""
+    """The taskset cannot be planned as asked; the text gives the reason."""
 
 
 def members(taskset: Taskset) -> tuple[Task, ...]:
-    """The tasks that partitions are for: real-time tasks that use the GPU, in the order of the file."""
+    """The tasks that get partitions: real-time tasks that use the GPU, in the order of the file."""
     return tuple(task for task in taskset if task.uses_gpu and not task.best_effort)
 
 
 def homeless(taskset: Taskset) -> str:
-    """A sentence on a best-effort task that uses the GPU, if the GPU is divided anew; empty if none does.
+    """A sentence on a best-effort task that uses the GPU, if the GPU is divided anew; empty if there is no such task.
 
-    Partitions are planned for real-time tasks.  A task in none of them may execute in all (`not_isolated`).
+    Partitions are planned for real-time tasks.  A task without a partition may execute in all (`not_isolated`).
     """
     stray = next((task.name for task in taskset if task.best_effort and task.uses_gpu), None)
     if stray is None:
@@ -44,10 +44,10 @@ def homeless(taskset: Taskset) -> str:
 def workload(
     taskset: Taskset, inside: str, units: int | None = None, sizes: tuple[int, ...] = (), most: int | None = None
 ) -> Workload:  # fmt: skip
-    """The workload of a taskset.  ``units`` and ``sizes``: instead of those of its platform.
+    """The workload of a taskset.  ``units`` and ``sizes`` replace the platform's.
 
-    A job counts with all that it does.  Its CPU time and 3 epsilon for each GPU segment are a part that no size changes
-    (docs/readings/partitioning.md, "Partitioning").  Raises Unplannable for a test that is not about jobs like these.
+    A job counts with its whole time.  Its CPU time and 3 epsilon for each GPU segment are a part that no size changes
+    (docs/readings/partitioning.md, "Partitioning").  Raises Unplannable if the test does not model such jobs.
     """
     platform = taskset.platform
     if why := taskset.unplanned("the plan of partitions"):
@@ -55,7 +55,7 @@ def workload(
     there = units or platform.compute_units
     if not there:
         raise Unplannable("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
-    # New partitions have the platform's policy, also where all that there are have their own.
+    # New partitions have the platform's policy, even if every present partition has its own.
     policies = {platform.policy, *(one.policy for one in taskset.partitions if one.policy)}
     if inside in COUPLED:
         _check_coupled(taskset, inside, policies)
@@ -89,7 +89,7 @@ def _check_coupled(taskset: Taskset, inside: str, policies: set[str]) -> None:
 
 
 def _sizes(platform: Platform, units: int) -> tuple[int, ...]:
-    """The platform's sizes, continued up to that number of units."""
+    """The platform's sizes, continued up to ``units``."""
     known = platform.sizes
     step = known[1] - known[0] if len(known) > 1 else units
     return known and tuple(range(known[0], max(units, known[0]) + 1, step))
@@ -105,7 +105,7 @@ def _item(task: Task, measured_on: int, epsilon: int, around: Neighbours) -> Ite
 
 
 def _curve(segment: GpuSegment, task: Task, measured_on: int) -> Kernel:
-    """How a segment scales.  A plain time was measured where the task is now, and is known for no fewer units."""
+    """How a segment scales.  A plain time was measured on the task's present units, and is unknown for fewer."""
     own = task.partition.size if task.partition else None
     return segment.scaling or Kernel.falling([(own or measured_on, segment.pure.worst)])
 
@@ -116,7 +116,7 @@ def _scales(segment: GpuSegment) -> bool:
 
 
 def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
-    """The conditions of an allocation's proof that the file does not state, or states otherwise."""
+    """The conditions of an allocation's proof that the file does not state, or contradicts."""
     if len(members(taskset)) > 1:
         yield "each partition has to be scheduled as a GPU of its own, with one task at a time in it"
     others = [task.name for task in taskset.real_time if not task.uses_gpu]
@@ -136,7 +136,7 @@ def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
 def shared_cpus(taskset: Taskset) -> str:
     """A sentence on real-time tasks that share a CPU with one that uses the GPU; empty if none does.
 
-    The time that such tasks wait for each other is no part of any test inside a partition: no whole job is proved.
+    No test inside a partition includes the time that such tasks wait for each other, so it proves no whole job.
     """
     for cpu in sorted({task.cpu for task in members(taskset)}):
         there = [task.name for task in taskset.real_time if task.cpu == cpu]
@@ -146,7 +146,7 @@ def shared_cpus(taskset: Taskset) -> str:
 
 
 def lacking(found: Allocation) -> str:
-    """By how much an allocation does not fit; empty if it does."""
+    """How many units an allocation lacks; empty if it fits."""
     there, most = found.workload.units, found.workload.most
     if found.units > there:
         return f"{found.units} units are needed, {found.units - there} more than the {there} that there are"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How often a task may come before another one misses: the period of one task is searched, all else stays.
+"""How often a task may execute before another one misses: one task's period is searched, all else stays.
 
-A deadline that is the period moves with it, as does the longest distance of arrivals.  Tasks that it releases, and its
-workers, have its period.  A shorter period takes time from other tasks; a longer one makes what a chain reads older.
+A deadline or longest distance of arrivals that equals the period changes with it.  Tasks that the task releases, and
+its workers, have its period.  A shorter period takes time from other tasks; a longer one makes a chain's values older.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from analysis.model import Task, Taskset
 from analysis.model.relations import beginnings
 from analysis.rta import Test
 
-#: Longer periods are searched up to this multiple of the file's.
+#: The search for longer periods ends at this multiple of the file's period.
 MAX_PERIOD_FACTOR = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A task's period of ``now`` ns; ``least`` and ``most``: what it must be at least, or at most, for a yes.
+    """A task's period of ``now`` ns; a yes needs a period of at least ``least``, or of at most ``most``.
 
     Both are None if no period up to MAX_PERIOD_FACTOR times ``now`` is found.
     """
@@ -52,7 +52,7 @@ def own_periods(taskset: Taskset) -> list[str]:
 
 
 def periods(test: Test, taskset: Taskset, tick: Tick = unwatched) -> Iterator[Period]:
-    """For each of `own_periods`, the last that still passes, or the first that passes if the file's fails."""
+    """For each of `own_periods`, the last period that still passes, or the first that passes if the file's fails."""
     for name in own_periods(taskset):
         yield searched(test, taskset, name)
         tick(1)
@@ -74,7 +74,7 @@ def _moved(task: Task, period: int) -> Task:
 
 
 def searched(test: Test, taskset: Taskset, name: str) -> Period:
-    """What the period of a task has to be, with binary searches; what is found passes."""
+    """The period that a task needs, by binary search; the period found passes."""
     task = next(t for t in taskset if t.name == name)
     now, longest = task.period, MAX_PERIOD_FACTOR * task.period
 
@@ -97,13 +97,13 @@ def searched(test: Test, taskset: Taskset, name: str) -> Period:
 
 
 def _least(passes: Callable[[int], bool], low: int, high: int) -> int | None:
-    """A value that passes while the one before fails; ``low`` if that passes, None if ``high`` fails."""
+    """A value that passes while the previous value fails; ``low`` if that passes, None if ``high`` fails."""
     less = bisected(lambda less: passes(high - less), 0, high - low)
     return None if less is None else high - less
 
 
 def _nearest(passes: Callable[[int], bool], start: int, end: int) -> int | None:
-    """The value next to ``start``, which fails, that passes, on the way to ``end``; None: each eighth part fails."""
+    """From ``start``, which fails, to ``end``: the nearest value that passes; None if all eighths of the way fail."""
     way = 1 if end > start else -1
 
     def before(further: int, less: int) -> bool:

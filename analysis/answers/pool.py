@@ -11,15 +11,15 @@ from multiprocessing import get_context
 from multiprocessing.context import ForkContext, SpawnContext
 from pathlib import Path
 
-#: What Python's resource tracker warns of.
+#: The warning of Python's resource tracker.
 TRACKER = "ignore:resource_tracker"
 
 
 def context() -> ForkContext | SpawnContext:
-    """How this process starts others.
+    """The way in which this process starts others.
 
-    They are forked where this process has one thread.  With several, a lock that another thread holds would be held in
-    the child for ever (Python 3.12 and later warn of it), so that a new interpreter is started for each.
+    It forks them if it has one thread.  If it has several, a child would inherit locks that other threads hold, and
+    they would be held for ever (Python 3.12 and later warn of it); so each process is a new interpreter.
     """
     tasks = Path("/proc/self/task")
     alone = len(list(tasks.iterdir())) == 1 if tasks.is_dir() else threading.active_count() == 1
@@ -27,9 +27,9 @@ def context() -> ForkContext | SpawnContext:
 
 
 def processes(jobs: int) -> ProcessPoolExecutor:
-    """An executor with ``jobs`` processes, which leave Ctrl-C to this one: it ends them.
+    """An executor with ``jobs`` processes, which ignore Ctrl-C: this process ends them.
 
-    If this process is ended, semaphores are left, which Python's tracker removes and warns of: that is no fault.
+    If this process is killed, it leaves semaphores.  Python's tracker removes them with a warning, which is harmless.
     """
     if TRACKER not in sys.warnoptions:
         sys.warnoptions.append(TRACKER)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The registry of the tests that answers rest on: a row each, and nothing about a test is stated anywhere else.
+"""The registry of the tests that answers rest on: one row each, and no other place states facts about a test.
 
 ``analysis.rta.test.Test`` says what each field means; docs/adding-an-analysis.md says how to add a row.  The order of
-the rows is the order in which commands list the tests.  Tests of a GPU that tasks share are in ``TESTS``; commands that
-compare or attack all tests take those.  Tests of tasks that own units of the GPU are in ``UNITS`` and run by name.
-Tests that only repeat a paper, or are compared with one, are in ``analysis.papers.registry``.
+the rows is the order in which commands list the tests.  ``TESTS`` has the tests of a GPU that tasks share; commands
+that compare or attack all tests use these.  ``UNITS`` has the tests of tasks that own units of the GPU, which run by
+name.  Tests that only repeat a paper, or are compared with one, are in ``analysis.papers.registry``.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ TIME_PARTITIONS = (
     ),
 )  # fmt: skip
 
-# Tasks of several partitions, each with an owner and an update lock of its own, on CPUs that they share.
+# Tasks of several partitions that share CPUs; each partition has an owner and an update lock of its own.
 PARTITIONS = (
     Test(
         "partitioned-suspend", "GCAPS in each partition, shared CPUs, self-suspension",
@@ -139,12 +139,12 @@ KERNEL_THREAD = (
 
 
 def no_demands(task: Task, system: System) -> list[Demand | Shared]:
-    """The demands of a test that has none, but an ``analysis``."""
+    """The demands of a test that has an ``analysis`` instead of demands."""
     raise TypeError("this test has no sum of demands")
 
 
-# Each task owns SMs or CUs, and copies share one bus.  No host ships the policy, and tests/attacks/own_units.py attacks
-# them, since the simulator of policies that share the GPU in time knows neither.
+# Each task owns SMs or CUs, and copies share one bus.  No host ships the policy.  tests/attacks/own_units.py attacks
+# these tests, since the simulator of policies that share the GPU in time models neither units nor the bus.
 FEDERATED_ROWS = (
     Test(
         "rtgpu", "own units of the GPU, whole jobs on the bus", "RTGPU; readings: RTGPU, holistic bounds", "federated",
@@ -165,7 +165,7 @@ ROWS = (*GCAPS, *BOOSTED, *ROUND_ROBIN, *TIME_PARTITIONS, *PARTITIONS, *LOCKS, *
 
 
 def by_name(rows: Iterable[Test]) -> dict[str, Test]:
-    """Every row by name, each that is assignable followed by its ``+gpu-priority`` form."""
+    """Every row by name; after each assignable row comes its ``+gpu-priority`` form."""
     tests: dict[str, Test] = {}
     for row in rows:
         for test in (row, row.with_assignment()) if row.assignable else (row,):
@@ -186,7 +186,7 @@ _run = cache(run_path)
 
 @dataclass(frozen=True)
 class OwnFormula:
-    """A formula in a user's file, which other processes load again."""
+    """A formula in a user's file, which worker processes load again."""
 
     path: str
     function: str
@@ -199,7 +199,7 @@ class OwnFormula:
 
 @cache
 def _own(name: str) -> Test:
-    """A user's own test: FILE.py:FUNCTION.  It is a draft, on which no answer rests.  Raises ValueError."""
+    """A user's own test: FILE.py:FUNCTION.  It is a draft, so no answer rests on it.  Raises ValueError."""
     path, _, function = name.rpartition(":")
     try:
         found = _run(path)
@@ -207,7 +207,7 @@ def _own(name: str) -> Test:
         mode = None if waiting is None else Waiting(waiting)
     except KeyError as error:
         raise ValueError(f"{path} has no {error.args[0]}; a formula's file also says POLICY and WAITING") from None
-    except Exception as error:  # whatever code it has
+    except Exception as error:  # the user's code can raise anything
         raise ValueError(f"{path}: {type(error).__name__}: {error}") from None
     if policy not in Policy.words() or not callable(known):
         raise ValueError(f"{path}: POLICY is one of {', '.join(Policy.words())}, and {function} is to be a function")
@@ -215,9 +215,9 @@ def _own(name: str) -> Test:
 
 
 def find_test(name: str, among: Mapping[str, Test] | None = None) -> Test:
-    """The test of that name, ``among`` others than these; or FILE.py:FUNCTION, a formula outside of the tree.
+    """The test of that name in ``among``, by default in this registry; or FILE.py:FUNCTION, a user's formula.
 
-    Raises ValueError, which names the nearest ones.
+    Raises ValueError, which names the most similar names.
     """
     if ".py:" in name:
         return _own(name)

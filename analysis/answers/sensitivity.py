@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much may grow before a taskset misses: C or G of a task, epsilon, or everything (the clock).
+"""How much may grow before a taskset misses: C or G of a task, epsilon, or all times (a slower clock).
 
-By binary search on the exact test.  The test passes at the factor that is found.  It fails at all larger ones if its
-bounds grow with demand, as those of the registry do (tests/analysis/test_gcaps.py).
+A binary search on the exact test finds a factor at which the test passes.  The test fails at all larger factors if its
+bounds grow with demand, as the bounds of the registry do (tests/analysis/test_gcaps.py).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNLIMITED = Fraction(1000)
 
 _WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "epsilon and theta alike", "clock": "all times together"}
 
-#: Told of steps of a search that are done: runs of the test, and runs that were not needed.
+#: Called with the number of steps of a search that are done: runs of the test, and runs that were not needed.
 Tick = Callable[[int], None]
 
 
@@ -56,16 +56,16 @@ class Grows(str, Enum):
 
     @property
     def words(self) -> str:
-        """The name of that which grows, in words."""
+        """The name of the quantity that grows, in words."""
         return _WORDS[self.value]
 
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """The largest ``factor`` at which the taskset passes: above 1 there is room, below 1 it must shrink.
+    """The largest ``factor`` at which the taskset passes: above 1 times may grow, below 1 they must shrink.
 
-    ``task`` is None for epsilon and the clock.  ``now``: the time that the factor is of, ns (0 for the clock).
-    ``factor`` is UNLIMITED if even that passes, and None if the test fails at all above 0.
+    ``task`` is None for epsilon and the clock.  ``now``: the time to which the factor applies, ns (0 for the clock).
+    ``factor`` is UNLIMITED if that passes, and None if the test fails at every factor above 0.
     """
 
     what: Grows
@@ -75,14 +75,14 @@ class Margin:
 
     @property
     def most(self) -> int | None:
-        """The largest time that passes, ns; None for the clock, and if there is none, or no limit."""
+        """The largest time that passes, ns; None for the clock, for no limit, and if no time passes."""
         if self.factor is None or self.factor == UNLIMITED or self.what is Grows.CLOCK:
             return None
         return _scaled(self.now, self.factor)
 
 
 def time_margins(test: Test, taskset: Taskset, tick: Tick = unwatched, own: bool = True) -> Iterator[Margin]:
-    """The margins of every task's C and G unless they are 0 (``own``), of epsilon, and of the clock, one by one."""
+    """One by one, the margins of each task's C and G unless 0 (if ``own``), of epsilon, and of the clock."""
     for name, what, now in own_times(taskset) if own else ():
         yield Margin(what, name, now, task_margin(test, taskset, name, what, tick))
     if taskset.platform.epsilon:
@@ -100,7 +100,7 @@ def own_times(taskset: Taskset) -> list[tuple[str, Grows, int]]:
 
 
 def margin_steps(taskset: Taskset) -> int:
-    """How many steps `time_margins` and `epsilon_budget` report to their ``tick``."""
+    """The number of steps that `time_margins` and `epsilon_budget` report to their ``tick``."""
     searches = len(own_times(taskset)) + bool(taskset.platform.epsilon) + 1
     return searches * steps(int(UNLIMITED * FACTOR_STEPS)) + steps(_longest(taskset))
 
@@ -125,10 +125,10 @@ def changed(taskset: Taskset, name: str, what: Grows, factor: Fraction) -> Tasks
 
 
 def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int | None:
-    """The largest epsilon with which the taskset passes, ns; None if it fails without any.
+    """The largest epsilon with which the taskset passes, ns; None if the test fails even without epsilon.
 
-    Theta keeps its share of epsilon; if epsilon is 0, all of it is alpha.  Likewise for a partition with its own costs.
-    Searched up to the longest deadline.
+    Theta keeps its share of epsilon; if epsilon is 0, all of it is alpha.  The same holds for a partition with its own
+    costs.  The search ends at the longest deadline.
     """
     platform = taskset.platform
 
@@ -155,14 +155,14 @@ def _longest(taskset: Taskset) -> int:
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
     """The largest factor at which the test passes; None if it fails above 0, UNLIMITED if it passes at any.
 
-    Where it passes as it is, smaller factors are not asked for: a last CPU segment of 0 ns can make a bound larger.
+    If the test passes at 1, smaller factors are not tried: a last CPU segment of 0 ns can make a bound larger.
     """
 
     def passes(steps: int) -> bool:
         return proved(test, scaled(Fraction(steps, FACTOR_STEPS)))
 
     found = _search(passes, int(UNLIMITED * FACTOR_STEPS), tick, FACTOR_STEPS)
-    return Fraction(found, FACTOR_STEPS) if found else None  # without that work it is another file
+    return Fraction(found, FACTOR_STEPS) if found else None  # factor 0 removes the work, which makes it another file
 
 
 def steps(limit: int) -> int:
@@ -173,7 +173,7 @@ def steps(limit: int) -> int:
 def _search(passes: Callable[[int], bool], limit: int, tick: Tick, now: int = 0) -> int | None:
     """A value up to ``limit`` that passes while the next one fails; the limit if that passes, None if 0 fails.
 
-    It is at least ``now`` if that passes.
+    The result is at least ``now`` if ``now`` passes.
     """
     left = steps(limit)
 
@@ -192,7 +192,7 @@ def _search(passes: Callable[[int], bool], limit: int, tick: Tick, now: int = 0)
 
 
 def galloped(passes: Callable[[int], bool], low: int, high: int) -> int | None:
-    """As `bisected`, with steps that double from ``low`` on: what limits a system is seldom far from it."""
+    """As `bisected`, with steps that double from ``low`` on: the limit of a system is seldom far from it."""
     if not passes(low):
         return None
     step = max(low, 1)
@@ -220,7 +220,7 @@ def _between(passes: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
-    """The taskset with alpha and theta scaled, those of its partitions too."""
+    """The taskset with alpha and theta scaled, also in its partitions."""
 
     def costs(part: Partition) -> Partition:
         alpha = None if part.alpha is None else _scaled(part.alpha, factor)
@@ -281,7 +281,7 @@ def _part(part: Copy | Kernel, factor: Fraction) -> Copy | Kernel:
 
 
 def _span(span: Span, factor: Fraction) -> Span:
-    """The span with its worst case scaled.  The best case may shrink with it, but not grow: nothing guarantees that."""
+    """The span with its worst case scaled.  The best case may shrink; it never grows: nothing guarantees that."""
     worst = _scaled(span.worst, factor)
     return Span(worst, min(span.best, int(span.best * factor), worst))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`gpurt simulate` under a policy of the hosts, where tasks share the GPU in time.
 
-The counterpart of `analysis.simulation.federated`, where each task owns units of it.
+Its counterpart is `analysis.simulation.federated`, where each task owns units of the GPU.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from analysis.rta.regions import left_out
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 from analysis.traces.trace import Trace
 
-#: How a file is simulated that does not say which part of epsilon is theta.
+#: How the simulator treats a file that does not say which part of epsilon is theta.
 NO_SWITCHES = "theta is missing in [platform]: context switches cost nothing here, and updates all of epsilon"
 
 
 def in_mode(taskset: Taskset, mode: Waiting | None) -> Taskset:
-    """The taskset with all tasks in that mode; None: unchanged.  Forms stay as far as they are right for the mode."""
+    """The taskset with all tasks in that mode; None: unchanged.  Tasks keep their forms if the mode allows them."""
     return replace(taskset, tasks=tuple(replace(task, waiting=mode) for task in taskset)) if mode else taskset
 
 
@@ -38,12 +38,12 @@ class Shared:
 
     @property
     def notes(self) -> list[str]:
-        """How bounds count what the file says, and how it is simulated."""
+        """How bounds use the values of the file, and how the file is simulated."""
         free = not self.taskset.platform.theta_known and any(task.uses_gpu for task in self.taskset)
         return [*left_out(self.taskset), *([NO_SWITCHES] if free else [])]
 
     def bounds(self) -> dict[str, int]:
-        """Bounds of a sound test of the policy and waiting modes that are simulated, ns by task; empty without one."""
+        """The bounds of a sound test of the simulated policy and waiting modes, ns by task; empty without a test."""
         taskset = in_mode(self.taskset, self.options.waiting)
         tests = covering(taskset, self.options.policy)
         if not tests or lacks_theta(tests[0], taskset):
@@ -52,11 +52,11 @@ class Shared:
         return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
 
     def worst_over_offsets(self, runs: int, progress: Callable[[int], None] | None = None) -> Simulation:
-        """The worst of each task over a number of runs.  Raises SimulationError."""
+        """The worst response of each task over a number of runs.  Raises SimulationError."""
         return worst_over_offsets(self.taskset, self.options, runs, progress)
 
     def trace(self, room: int) -> Trace:
-        """The run with all first releases at 0, with room for so many events.  Raises SimulationError."""
+        """The run in which all first releases are at 0, of at most ``room`` events.  Raises SimulationError."""
         made = simulate(self.taskset, self.options, events=room).trace
         assert made is not None
         return made

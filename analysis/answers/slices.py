@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Slices and interleave levels from what tasks demand: the least slices with which every task has a bound.
+"""Slices and interleave levels from the tasks' demands: the least slices with which every task has a bound.
 
-For given levels the search finds the least slices that pass, if any pass.  A longer slice of one TSG only lengthens the
-waits of others.  Each slice can therefore grow to the least that its own tasks need, until nothing changes.  Where
-tasks wait busily the search may miss some: a longer slice of a task also shortens what it takes from others of its CPU.
+For given levels the search finds the least slices that pass, if any pass.  A longer slice of one TSG only lengthens
+others' waits, so each slice can grow to the least that its own tasks need, until nothing changes.  With busy waiting
+the search may miss solutions: a longer slice of a task also shortens the time that it takes from tasks of its CPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpurt.enums import Policy
 
 #: How many choices of levels are tried.
 MOST_LEVELS = 500
-#: The name of TSGs of programs outside the file.
+#: The name for TSGs of programs outside the file.
 OTHERS = "(outside the file)"
 #: Why there is no plan although the taskset may have one.
 _NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"
@@ -35,8 +35,8 @@ _NONE_FOUND = "no slices and levels were found with which every task that uses t
 def plan_slices(taskset: Taskset) -> Runlist | None:
     """A runlist with which every real-time task that uses the GPU has a bound; None: none was found.
 
-    First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
-    without real-time tasks keep their slices and levels.
+    First all TSGs have level low.  Then as few as possible are raised, those that need the GPU most urgently first.
+    TSGs without real-time tasks keep their slices and levels.
     """
     whole = _seen(taskset)
     start = runlist(whole)
@@ -50,7 +50,7 @@ def plan_slices(taskset: Taskset) -> Runlist | None:
 
 
 def _levels(planned: Sequence[int], given: Sequence[Level]) -> Iterator[list[Level]]:
-    """Levels of all entries: the fewest raised first, the most urgent ones raised most; others as they are given."""
+    """The levels of all entries, fewest raised entries first; the most urgent rise most; the rest keep given levels."""
     choices = ((raised, high) for raised in range(len(planned) + 1) for high in range(raised + 1))
     for _, (raised, high) in zip(range(MOST_LEVELS), choices, strict=False):
         levels = list(given)
@@ -60,7 +60,7 @@ def _levels(planned: Sequence[int], given: Sequence[Level]) -> Iterator[list[Lev
 
 
 def least_slices(taskset: Taskset, start: Runlist, levels: Sequence[Level], planned: Sequence[int]) -> Runlist | None:
-    """The least slices of the ``planned`` entries at these levels; None: no slices do."""
+    """The least slices of the ``planned`` entries at these levels; None if no slices pass."""
     shortest = settable()[0]
     entries = [replace(entry, level=level) for entry, level in zip(start.entries, levels, strict=True)]
     for at in planned:
@@ -79,7 +79,7 @@ def least_slices(taskset: Taskset, start: Runlist, levels: Sequence[Level], plan
 
 
 def _least(taskset: Taskset, table: Runlist, at: int) -> int | None:
-    """The least slice of an entry with which its tasks have bounds, from its present one on; None: none does."""
+    """The least slice of an entry, at least its present one, with which its tasks have bounds; None if none is."""
     choices = [slice_ for slice_ in settable() if slice_ >= table.entries[at].slice]
     if not choices or not _bounded(taskset, _with(table, at, choices[-1]), at):
         return None
@@ -100,7 +100,7 @@ def _with(table: Runlist, at: int, slice_: int) -> Runlist:
 
 
 def _bounded(taskset: Taskset, table: Runlist, at: int) -> bool:
-    """Whether the real-time tasks of an entry have bounds, with deadlines for responses in every jitter."""
+    """Whether the real-time tasks of an entry have bounds, where deadlines replace responses in every jitter."""
     entry = table.entries[at]
     formula = demands(sharing_of(entry), table, waiting_of(taskset))
     users = [task for task in entry.tasks if not task.best_effort]
@@ -109,22 +109,22 @@ def _bounded(taskset: Taskset, table: Runlist, at: int) -> bool:
 
 
 def waiting_of(taskset: Taskset) -> Waiting | None:
-    """How its tasks wait for the GPU; None: each in its own mode."""
+    """The mode in which all its tasks wait for the GPU; None: each in its own mode."""
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
     return next(iter(modes)) if len(modes) == 1 else None
 
 
 def sharing_of(entry: Entry) -> Sharing:
-    """The order in which its tasks have the TSG."""
+    """The order in which its tasks use the TSG."""
     home = entry.tasks[0].partition
     return (home.shared if home else None) or Sharing.PRIORITY
 
 
 def homes(taskset: Taskset, planned: Runlist) -> tuple[list[Partition], dict[str, str]]:
-    """The [[partition]] tables of a file with that plan, and the one of each real-time task that uses the GPU.
+    """The [[partition]] tables of a file with that plan, and the table for each real-time task that uses the GPU.
 
-    Tasks that share a TSG keep their partition, with the slice and level of the plan.  Each other one has a partition
-    that is called as the task is, or with a number after that if the name is taken.  Best-effort tasks keep theirs.
+    Tasks that share a TSG keep their partition, with the slice and level of the plan.  Each other task has a partition
+    with the task's name, followed by a number if the name is taken.  Best-effort tasks keep theirs.
     """
     entries = {task.name: entry for entry in planned.entries for task in entry.tasks}
     users = [task for task in taskset.real_time if task.uses_gpu]
@@ -145,7 +145,7 @@ def homes(taskset: Taskset, planned: Runlist) -> tuple[list[Partition], dict[str
 
 
 def with_others(taskset: Taskset, number: int) -> Taskset:
-    """The taskset with so many TSGs of other programs, which have the driver's own slice at level low."""
+    """The taskset with ``number`` TSGs of other programs, which have the driver's default slice at level low."""
     home = Partition(slice=DEFAULT)
     work = (GpuSegment(Span.exactly(0), Span.exactly(DEFAULT)),)
     period = max((task.period for task in taskset), default=DEFAULT)
@@ -154,7 +154,7 @@ def with_others(taskset: Taskset, number: int) -> Taskset:
 
 
 def _seen(taskset: Taskset) -> Taskset:
-    """The taskset as the bounds see it, under policy `timesliced`.  Not for one that `answer` refuses."""
+    """The taskset as the bounds see it, under policy `timesliced`, unless `answer_with_slices` refuses it."""
     return whole_segments(parts_apart(under(taskset, Policy.TIMESLICED.word) or taskset))
 
 
@@ -169,7 +169,7 @@ def slices_verdict(taskset: Taskset, planned: Runlist) -> Result:
 
 
 def answer_with_slices(taskset: Taskset) -> tuple[Runlist | None, Result | None, str]:
-    """The plan, its bounds, and why nothing is proved (empty if all is); both are None without a plan."""
+    """The plan, its bounds, and why nothing is proved (empty if all is); without a plan, the first two are None."""
     if why := _refusal(taskset):
         return None, None, why
     if (table := plan_slices(taskset)) is None:
@@ -179,14 +179,14 @@ def answer_with_slices(taskset: Taskset) -> tuple[Runlist | None, Result | None,
 
 
 def _refusal(taskset: Taskset) -> str:
-    """Why no slices prove anything of the taskset; empty if they can."""
+    """Why no slices prove anything about the taskset; empty if they can."""
     users = [task for task in taskset.real_time if task.uses_gpu]
     orders = {t.partition.shared for t in users if t.partition and t.partition.shared}
     if not users:
         return "no real-time task uses the GPU, so nothing was proved"
     if taskset.partitioned:
         return "the file has several partitions in space; slices are for TSGs that share the whole GPU"
-    for task in users:  # written in partitions of their own, TSGs of such a one would each have its units
+    for task in users:  # in partitions of their own, TSGs of a partition with units would each have all these units
         if task.partition and task.partition.own_gpu:
             return (
                 f"{task.name} is in partition {task.partition.name}, which is a part of the GPU; slices are for TSGs "

@@ -12,11 +12,11 @@ from analysis.model.platform import ISOLATED
 from analysis.rta import Result, Test, boosted
 from analysis.rta.kernel_thread import THREAD_CPU
 
-#: Why a test proves nothing that needs theta.
+#: Why a test that needs theta proves nothing without it.
 NO_THETA = '{} needs theta in [platform], what a context switch of the GPU costs; if that is nothing, say theta = "0ns"'
-#: Why a test of one GPU proves nothing of a file whose partitions execute at the same time.
+#: Why a test for one GPU proves nothing of a file whose partitions execute at the same time.
 PARTITIONED = "{} is for one task at a time on the GPU, and the file has several partitions"
-#: Why a test proves nothing of a file that says otherwise how TSGs take turns.
+#: Why a test proves nothing of a file whose TSGs take turns in another way.
 OTHER_TURNS = "{} is about other slices, levels and shared TSGs than the file's"
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING_PROVED = "there is no real-time task, so nothing was proved"
@@ -42,14 +42,14 @@ class Answer:
 
 
 def stated(test: Test) -> bool:
-    """Whether the test is sound, and an attack on it is recorded."""
+    """Whether the test is sound and an attack on it is recorded."""
     return test.sound and test.attacked
 
 
 def thread_moves(test: Test, taskset: Taskset) -> bool:
-    """Whether the test is for a host's thread that stays on CPU 0, and the file does not say that it does.
+    """Whether the test assumes that a host's thread stays on CPU 0, and the file does not say that it does.
 
-    Updates execute on the thread's CPU, and the bounds charge them to the tasks of CPU 0 alone.
+    Updates execute on the thread's CPU, and the bounds charge them only to the tasks of CPU 0.
     """
     platform = taskset.platform
     return (
@@ -62,8 +62,8 @@ def lacks_theta(test: Test, taskset: Taskset) -> bool:
     """Whether the test's bounds depend on theta by itself, and the file gives only epsilon, the sum of alpha and theta.
 
     Zero is no default: these bounds would be too small.  Bounds of other policies depend on epsilon and on alpha.
-    Bounds of `boosted` also depend on theta where tasks wait busily: theta then counts as epsilon, which theta cannot
-    exceed.
+    Bounds of `boosted` also depend on theta where tasks wait busily; without theta they use epsilon for it, which is at
+    least theta.
     """
     uses_gpu = any(task.uses_gpu for task in taskset.real_time)
     return (test.rules.turns or test.rules.locks) and uses_gpu and not taskset.platform.theta_known
@@ -72,8 +72,8 @@ def lacks_theta(test: Test, taskset: Taskset) -> bool:
 def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     """The sound tests whose bounds hold for the taskset as its file describes it, in the order of the registry.
 
-    ``policy``: another one than the file's.  Tests that assign GPU priorities are left out, for they prove something
-    about another system.  Where no real-time task uses the GPU, it does not matter for which waiting mode a test is.
+    ``policy``: replaces the file's.  Tests that assign GPU priorities are left out, for they prove something about
+    another system.  If no real-time task uses the GPU, tests for any waiting mode count.
     """
     wanted = {policy} if policy else set(taskset.policies)
     if all(POLICIES[one].units for one in wanted):
@@ -90,14 +90,14 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
 
 
 def _of_units(taskset: Taskset) -> list[Test]:
-    """The tests of tasks that own units and wait so, the one first that `gpurt plan units` plans with."""
+    """The tests of tasks that own units and wait as the file's; first the test that `gpurt plan units` uses."""
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
     found = [registry.UNITS[name] for name in ("rtgpu", "rtgpu-tight", "stgm")]
     return [test for test in found if {test.waiting} == modes and test.attacked]
 
 
 def answer(taskset: Taskset) -> Answer:
-    """The verdict by the first covering test that passes; if none passes, by the first."""
+    """The verdict by the first covering test that passes; if none passes, by the first one."""
     policy = " and ".join(taskset.policies)
     if not taskset.real_time:
         return Answer(policy, None, None, NOTHING_PROVED)
@@ -114,7 +114,7 @@ def answer(taskset: Taskset) -> Answer:
 
 
 def passed(taskset: Taskset) -> Test | None:
-    """The test on which a yes of `answer` rests; None where the answer is no."""
+    """The test on which a yes of `answer` rests; None if the answer is no."""
     for test in covering(taskset) if taskset.real_time else []:
         if lacks_theta(test, taskset):
             return None
@@ -124,7 +124,7 @@ def passed(taskset: Taskset) -> Test | None:
 
 
 def proved(test: Test, taskset: Taskset) -> bool:
-    """Whether the test passes and `beyond` finds no objection; gives no reasons."""
+    """Whether the test passes and `beyond` has no objection; gives no reasons."""
     if not (_turns_matter(test, taskset) or any(chain.limits for chain in taskset.chains)):
         return compiled.passes(test, taskset)
     result = compiled.run_compiled(test, taskset)
@@ -132,7 +132,7 @@ def proved(test: Test, taskset: Taskset) -> bool:
 
 
 def beyond(test: Test, taskset: Taskset, result: Result) -> str:
-    """Why the answer about the file is no although the test bounds every task within its deadline; empty: it is yes.
+    """Why the answer is no although the test bounds every task within its deadline; empty if it is yes.
 
     The hosts may not meet the conditions of the bounds, or a chain may exceed its limit of reaction or age.
     """
@@ -148,7 +148,7 @@ def _turns_matter(test: Test, taskset: Taskset) -> bool:
 
 
 def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
-    """Why a yes of a test of policy `boosted` needs threads to spin for longer than the hosts let them; else empty."""
+    """Why a yes of a test of `boosted` would need threads to spin longer than the hosts let them; else empty."""
     if not result.schedulable or not _turns_matter(test, taskset):
         return ""
     taskset = _assigned(test, taskset)
@@ -163,7 +163,7 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
 
 
 def _assigned(test: Test, taskset: Taskset) -> Taskset:
-    """The taskset with the GPU priorities of the test's result: those that it assigns where the file's own fail."""
+    """The taskset with the GPU priorities behind the test's result: assigned ones if the file's own fail."""
     if not test.assigns or compiled.passes(registry.find_test(test.base), taskset):
         return taskset
     found = test.assign(taskset).priorities
@@ -171,7 +171,7 @@ def _assigned(test: Test, taskset: Taskset) -> Taskset:
 
 
 def no_proof(test: Test, taskset: Taskset) -> str:
-    """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
+    """Why passing this test would prove nothing about the taskset; empty if it is a proof."""
     if not taskset.real_time:
         return NOTHING_PROVED
     if not test.rules.units and taskset.partitioned and not test.divides(taskset):

@@ -2,7 +2,7 @@
 """The system model that every analysis, simulation and file of gpurt shares.
 
 Terms are those of GCAPS (ECRTS'24, section 4).  All times are integer nanoseconds; every class is
-immutable, so that a bound can be kept together with the taskset that it was computed for.
+immutable, so that a bound can be kept together with its taskset.
 """
 
 from analysis.model.kernel import Kernel, Span

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Threads that serve jobs of several tasks, one at a time, as executors and event loops do.
 
-docs/readings/threads.md, says what each order means and which bounds hold.
+docs/readings/threads.md says what each order means and which bounds hold.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Order(str, Enum):
 
     @property
     def ranked(self) -> bool:
-        """Whether the ranks of tasks decide."""
+        """Whether the order depends on the ranks of tasks."""
         return self is not Order.FIFO
 
 
 class Callback(str, Enum):
-    """The entity that releases the jobs of a task, in the words of ROS 2."""
+    """What releases the jobs of a task, in the words of ROS 2."""
 
     TIMER = "timer"
     SUBSCRIPTION = "subscription"

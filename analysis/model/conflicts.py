@@ -18,11 +18,11 @@ UNKNOWN_TIMES = (
 
 
 class Neighbours:
-    """The numbers of tasks that use the GPU and execute beside others, by intensity: on the same units, and on all.
+    """The numbers of GPU-using tasks that execute beside others, by intensity: on the same units, and on all units.
 
-    Best-effort work stands still while a real-time task owns its partition, unless the policy is `timesliced`.  It goes
-    on in other partitions.  A file need not state its intensity: it counts as any.  Without a partition it may use
-    every partition.
+    Best-effort work stops while a real-time task owns its partition, unless the policy is `timesliced`; it continues in
+    other partitions.  A file need not state the intensity of best effort, which then counts as every intensity.  Best
+    effort without a partition may use every partition.
     """
 
     def __init__(self, taskset: Taskset) -> None:
@@ -41,8 +41,8 @@ class Neighbours:
     def always(self, task: Task) -> Fraction:
         """The factor by which the task's GPU work is multiplied wherever it executes.
 
-        Another partition may hold a memory-intensive task as soon as there are two of them.  The factor then counts in
-        every partitioning, also where they share one: it would make partitions depend on each other (readings.md).
+        As soon as two tasks are memory-intensive, another partition may hold one of them.  The factor then counts in
+        every partitioning, even if both share one: otherwise partitions would depend on each other (readings.md).
         """
         return self.cross if task.intensity is Intensity.MEMORY and self.memory > 1 else Fraction(1)
 
@@ -51,22 +51,22 @@ class Neighbours:
         return self.always(task) * (task.conflict if self.conflict(task) else 1)
 
     def conflict(self, task: Task) -> bool:
-        """Whether a task of its intensity shares its units."""
+        """Whether another task of its intensity shares its units."""
         if task.intensity is None:
             return False
         return sum(self.inside[units, kind] for units in {_units_of(task), None} for kind in (task.intensity, None)) > 1
 
 
 def _units_of(task: Task) -> str | None:
-    """The name of the partition whose units a task uses; None: all units, which time partitions share."""
+    """The name of the partition whose units a task uses; None: all units, which partitions in time share."""
     return task.partition.name if task.partition and task.partition.own_gpu else None
 
 
 def under(taskset: Taskset, policy: str, everywhere: bool = False) -> Taskset | None:
-    """The taskset with that policy in [platform], and the times that its GPU work then has; None: they are not known.
+    """The taskset with that policy in [platform], and with its GPU times under that policy; None if they are unknown.
 
-    A file's times are those under its own policies.  Under `timesliced` best effort executes beside real-time tasks, so
-    that they conflict with it.  ``everywhere``: no partition has a policy of its own.
+    The times in a file hold under its own policies.  Under `timesliced`, best effort executes beside real-time tasks,
+    and so conflicts with them.  ``everywhere``: also removes the partitions' own policies.
     """
     changed = replace(taskset, platform=replace(taskset.platform, policy=policy))
     if everywhere:
@@ -79,9 +79,9 @@ def under(taskset: Taskset, policy: str, everywhere: bool = False) -> Taskset | 
 
 
 def _again(task: Task, taskset: Taskset, around: Neighbours) -> Task:
-    """The task with the times that it has with these neighbours.
+    """The task with its times beside these neighbours.
 
-    Where its time without conflicts is not known any more, it keeps the conflict that it had, or has one on top.
+    If its time without conflicts is no longer known, it keeps its present conflict, or a new one is multiplied on top.
     """
     units, conflict = units_of(task, taskset.platform) or 1, task.conflict if around.conflict(task) else Fraction(1)
     segments: list[Segment] = []

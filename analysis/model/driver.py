@@ -13,12 +13,12 @@ SHORTEST, LONGEST = MS, 50 * MS
 DEFAULT = 1_024 * US
 #: The largest number that the register holds.  A longer slice is halved, rounding down, until it fits.
 MAX_REGISTER = 255
-#: How much longer a slice lasts than it says: the hardware counts units of 1,024 ns, the driver writes us.
+#: A slice lasts longer than set by this factor: the hardware counts units of 1,024 ns, the driver writes us.
 STRETCH = 1_024, 1_000
 
 
 def settled(slice_: int) -> int:
-    """The slice that the hardware gets, ns: never longer than what was set.  Below 1 us: as it is."""
+    """The slice that the hardware gets, ns: never longer than the one set.  Below 1 us: unchanged."""
     number, shift = slice_ // US, 0
     if not number:
         return slice_
@@ -34,5 +34,5 @@ def settable() -> tuple[int, ...]:
 
 
 def longest_slice(slice_: int, stretch: bool) -> int:
-    """The longest time that the slice may last, ns, rounded up; in that unit with ``stretch``."""
+    """The longest time that the slice may last, ns, rounded up; with ``stretch``, as long as on the hardware."""
     return -(-slice_ * STRETCH[0] // STRETCH[1]) if stretch else slice_

@@ -27,8 +27,8 @@ MAX_SLOTS = 2
 class SpatialGpu:
     """A GPU with ``units`` (M); jobs may use ``limit`` (L), in multiples of ``granularity``.
 
-    ``static``: power that flows always; ``idle``: power of one idle unit while the GPU is active; uW.  ``slots``: how
-    many kernels may execute at a time.  ``kind``: the name under which profiles know it.
+    ``static``: the power at all times; ``idle``: power of one idle unit while the GPU is active; uW.  ``slots``: how
+    many kernels may execute at a time.  ``kind``: the name by which profiles refer to it.
     """
 
     name: str
@@ -59,8 +59,8 @@ class SpatialGpu:
 class PoweredKernel:
     """A task's job on one type of GPU: its copies, its kernel by number of units, and its power.
 
-    ``times``: a table.  ``power``: of one active unit, uW.  ``measured``: energy of the kernel alone with 1 to M units
-    beside the static one, fJ; empty where nobody measured it.
+    ``times``: a table.  ``power``: of one active unit, uW.  ``measured``: energy of the kernel alone on 1 to M units,
+    without the static energy, fJ; empty if it was not measured.
     """
 
     times: Kernel
@@ -90,7 +90,7 @@ class Profile:
 class SpatialTask:
     """A periodic or sporadic task: each job is a copy in, one kernel and a copy out.
 
-    ``kernels``: by GPU; None on a GPU that cannot run it.  ``profile``: the name of what it runs.
+    ``kernels``: by GPU; None on a GPU that cannot run it.  ``profile``: the name of the profile that it executes.
     """
 
     name: str

@@ -12,7 +12,7 @@ MAX_SEARCH_STEPS = 1_000_000
 class Diverged(Exception):
     """The function has no fixed point up to the limit.
 
-    ``reached`` is the first value beyond the limit, or the last one before the steps ran out.
+    ``reached`` is the first value beyond the limit, or the last value before the steps ran out.
     """
 
     def __init__(self, reached: int, limit: int, steps: int) -> None:
@@ -25,7 +25,7 @@ class Diverged(Exception):
 def least_fixed_point(function: Callable[[int], int], start: int, limit: int) -> int:
     """The least x >= start with function(x) == x, for a monotone function with function(start) >= start.
 
-    Raises Diverged if there is none up to ``limit`` or it is not found within MAX_SEARCH_STEPS.
+    Raises Diverged if there is none up to ``limit``, or if MAX_SEARCH_STEPS steps do not find it.
     """
     value = start
     for step in range(MAX_SEARCH_STEPS):

@@ -9,9 +9,9 @@ from analysis.model import Copy, GpuSegment, Kernel, Platform, Segment, Span, Ta
 
 
 def whole_gpu(parts: tuple[Copy | Kernel, ...], units: int) -> GpuSegment:
-    """The GPU segment of copies and kernels that have, and use, all ``units`` of the GPU, without misc part.
+    """The GPU segment of copies and kernels that use all ``units`` of the GPU, without misc part.
 
-    Copies count as GPU work, as if they could be preempted like it.  A copy cannot: tests make the longest one a
+    Copies count as GPU work, as if they could be preempted.  They cannot be, so tests make the longest copy a
     non-preemptive region (analysis.rta.regions.whole_segments).
     """
     best = worst = 0
@@ -22,15 +22,15 @@ def whole_gpu(parts: tuple[Copy | Kernel, ...], units: int) -> GpuSegment:
 
 
 def units_of(task: Task, platform: Platform) -> int:
-    """How many units its GPU work has now; 0 if nothing says."""
+    """The number of units that its GPU work has now; 0 if unknown."""
     return (task.partition.size if task.partition else None) or platform.compute_units
 
 
 def parts_apart(taskset: Taskset) -> Taskset:
     """The taskset with a GPU segment for each copy and kernel, for time slices.
 
-    A program that waits for one before it asks for the next leaves its TSG without work meanwhile.  The lack of work
-    ends the TSG's turn (docs/readings/gcaps.md, "Round robin").  Does nothing where it has been applied.
+    A program that waits for one of them before it submits the next leaves its TSG without work in between.  This ends
+    the TSG's turn (docs/readings/gcaps.md, "Round robin").  A second application changes nothing.
     """
     if all(len(segment.parts) < 2 for task in taskset for segment in task.gpu_segments):
         return taskset

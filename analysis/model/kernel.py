@@ -15,7 +15,7 @@ from itertools import pairwise
 
 #: ``Kernel.interleave`` of a kernel whose halves do not slow each other down.
 WHOLE = 1000
-#: ``Kernel.interleave`` where nothing says how much halves slow each other down: at most, they take as long as in turn.
+#: ``Kernel.interleave`` if unknown: two halves at a time take at most as long as one after the other.
 MAX_INTERLEAVE = 2 * WHOLE
 #: A factor of 1: no slow-down.
 ALONE = Fraction(1)
@@ -36,7 +36,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpan:
-    """GR of a kernel, ns.  ``plain``: the worst case without what interleaving and granularity add to it."""
+    """GR of a kernel, ns.  ``plain``: the worst case without the additions for interleaving and granularity."""
 
     best: int
     worst: int
@@ -49,9 +49,9 @@ class Kernel:
 
     ``work``: GW, its time alone on one unit, ``overhead`` included, ns.  ``overhead``: GL, the part that more units do
     not shorten, ns.  ``interleave``: alpha in thousandths.  ``block``: the longest thread block alone, ns; 0: work
-    divides without end.  ``times``: a table; it replaces the formula.  ``counts``: the numbers of units that these are
-    for, ascending; empty: 1, 2, ...  Between two of them, and above, counts the time on the largest count below.
-    Nothing assumes that more units make a kernel faster: measured ones have steps up.
+    divides without limit.  ``times``: a table; it replaces the formula.  ``counts``: the numbers of units to which the
+    table's rows apply, ascending; empty: 1, 2, ...  Between two counts, and above, the time on the next lower count is
+    used.  Nothing assumes that more units make a kernel faster: measured times have steps up.
     """
 
     work: Span
@@ -73,7 +73,7 @@ class Kernel:
 
     @classmethod
     def table(cls, worst: Sequence[int], best: Sequence[int] | None = None) -> Kernel:
-        """A table of worst and best cases on 1, 2, ... units, ns; equal unless both are given."""
+        """A table of worst and best cases on 1, 2, ... units, ns; the two are equal unless both are given."""
         return cls.measured([Span(*pair) for pair in zip(worst, worst if best is None else best, strict=True)])
 
     @classmethod
@@ -85,7 +85,7 @@ class Kernel:
     def falling(cls, table: Sequence[tuple[int, int]]) -> Kernel:
         """A table of (units, time).
 
-        Raises ValueError if the counts do not increase or the times do: more units never make work slower
+        Raises ValueError unless the counts increase and the times do not: more units never make work slower
         (contention-aware partitioning, section 4.1).
         """
         if not table:
@@ -114,11 +114,11 @@ class Kernel:
         return len(self.times) == 1
 
     def most(self, units: int) -> int:
-        """The number of units beyond which its time no longer shrinks, or the limit if that is smaller."""
+        """The number of units beyond which its time no longer shrinks; ``units`` if that is smaller."""
         return min(units, self.counts[-1] if self.counts else len(self.times)) if self.times else units
 
     def row(self, units: int) -> Span:
-        """The row of the table for so many units.  Raises ValueError below the smallest count."""
+        """The row of the table for ``units`` units.  Raises ValueError below the smallest count."""
         if not self.counts:
             return self.times[min(units, len(self.times)) - 1]
         at = bisect_right(self.counts, units)
@@ -135,11 +135,11 @@ class Kernel:
         return -(-factor.numerator * grown // (factor.denominator * WHOLE * virtual))
 
     def on(self, units: int) -> KernelSpan:
-        """GR on exactly so many units, none of them idle, two blocks on each (lemma 5.1).
+        """GR on exactly ``units`` units, none of them idle, two blocks on each (lemma 5.1).
 
-        The upper bound is ``(alpha GW - GL) / 2g + GL``, and ``alpha b (1 - 1 / 2g)`` more for blocks of up to b ns.
-        The 2g virtual units take blocks from a list, and finish at most so much later than if work divided without end
-        (Graham 1969).  The upper bound is rounded up, the lower bound ``GW / 2g`` down.
+        The upper bound is ``(alpha GW - GL) / 2g + GL``, plus ``alpha b (1 - 1 / 2g)`` for blocks of up to b ns.  The
+        2g virtual units take blocks from a list, and finish at most this much later than with work that divides without
+        limit (Graham 1969).  The upper bound is rounded up, the lower bound ``GW / 2g`` down.
         """
         if self.times:
             span = self.row(units)
@@ -148,9 +148,9 @@ class Kernel:
         return KernelSpan(self.work.best // (2 * units), worst, min(worst, self.overhead + -(-alone // (2 * units))))
 
     def best_of(self, units: int) -> KernelSpan:
-        """GR if the kernel may leave units idle: on a number with the shortest worst case.
+        """GR if the kernel may leave units idle: on a number of units with the shortest worst case.
 
-        The shortest best case of equals counts, because nothing says which of them the kernel uses.
+        If there are several, the shortest best case counts, because it is unknown which one the kernel uses.
         """
         return min((self.on(used) for used in range(1, self.most(units) + 1)), key=lambda time: (time.worst, time.best))
 
@@ -173,5 +173,5 @@ class Kernel:
 
 
 def compared(units: int) -> int:
-    """The number of units, 60 % rounded up, on which definition 1 looks beside all of them."""
+    """60 % of the units, rounded up: definition 1 compares the times on this number and on all units."""
     return -(-3 * units // 5)

@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Sharing(str, Enum):
-    """The order in which a TSG does the work of tasks that share it."""
+    """The order in which a TSG executes the work of the tasks that share it."""
 
     PRIORITY = "priority"
     DEADLINE = "deadline"
@@ -18,13 +18,13 @@ class Sharing(str, Enum):
 class Partition:
     """A part of the GPU, in space or in time.
 
-    ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
-    ``name``: of a partition that tasks share; None: it is one task's own.  Such a partition may have its own
-    ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
-    the platform; theta beside an alpha of its own is not known.
-    NVIDIA's GPUs are divided in four ways.  ``mps_percentage``: of the SMs; ``mps_partition``: the name of one that
-    MPS's daemon has made.  ``green_context``: a number; ``mig``: the name of an instance.
-    ``shared``: the partition's tasks are threads of one process and have one TSG together, which does their work in
+    ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: no such limit.
+    ``name``: the name of a partition that tasks share; None: one task's own.  A named partition may have its own
+    ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: the
+    platform's value; but beside an alpha of its own, theta is unknown.
+    NVIDIA's GPUs are divided in four ways.  ``mps_percentage``: a share of the SMs; ``mps_partition``: the name of a
+    partition that MPS's daemon has made.  ``green_context``: a number; ``mig``: the name of an instance.
+    ``shared``: the partition's tasks are threads of one process and have one common TSG, which executes their work in
     that order.  None: each task has a TSG.
     """
 
@@ -44,30 +44,30 @@ class Partition:
 
     @property
     def in_time(self) -> bool:
-        """Whether it says how its TSGs share the GPU in time."""
+        """Whether it states how its TSGs share the GPU in time."""
         return any(value is not None for value in (self.slice, self.interleave, self.shared))
 
     @property
     def own_costs(self) -> bool:
-        """Whether its updates have costs of their own; else they cost what the platform's do."""
+        """Whether its updates have costs of their own, rather than the platform's."""
         return self.alpha is not None or self.theta is not None
 
     @property
     def own_gpu(self) -> bool:
-        """Whether it is scheduled as a GPU of its own; else its TSGs share the GPU in time with all others."""
+        """Whether it is scheduled as a GPU of its own; otherwise its TSGs share the GPU in time with all others."""
         return self.name is not None and (self.size is not None or not self.in_time)
 
     @property
     def at_once(self) -> bool:
-        """Whether its programs' kernels execute at once; else its TSGs have turns.
+        """Whether kernels of its programs execute at the same time; otherwise its TSGs take turns.
 
-        They do under MPS, which green contexts need to be beside those of other processes.
+        They do under MPS, also in green contexts, which execute beside those of other processes only under MPS.
         """
         return any(value is not None for value in (self.mps_percentage, self.mps_partition, self.green_context))
 
     @property
     def size(self) -> int | None:
-        """How many units it has; None if neither number nor mask says."""
+        """The number of its units; None if neither a number nor a mask states it."""
         if self.compute_units is None and self.cu_mask is not None:
             return self.cu_mask.bit_count()
         return self.compute_units

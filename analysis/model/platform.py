@@ -12,8 +12,8 @@ from gpurt._gpurt import lib
 from gpurt.enums import Begin
 from gpurt.units import US
 
-#: How GPU segments begin: others are off before their work executes, or are taken off meanwhile, and in the last one
-#: best-effort processes take turns before (readings: yield).
+#: How GPU segments begin.  isolated: others are off before the segment's work executes; yield: others are taken off
+#: during it; turns: as yield, and best-effort processes take turns before (readings: yield).
 ISOLATED, YIELD, TURNS = Begin.ISOLATED.word, Begin.YIELD.word, Begin.TURNS.word
 
 
@@ -21,11 +21,11 @@ ISOLATED, YIELD, TURNS = Begin.ISOLATED.word, Begin.YIELD.word, Begin.TURNS.word
 class Yield:
     """Facts that bounds need where segments begin by yield, times in ns (docs/readings/yield.md).
 
-    ``slice``: the longest slice of a less urgent group, also of a new one.  ``groups``: how many groups there are
-    beside those of the file's real-time tasks; all that take turns count as one.  ``decision``: from a post, or from
-    when a timer is due, until the host has decided, including what it reads before.  ``stall``: how long a call of the
-    driver stops a process that the call does not concern.
-    ``lazy``: how long a segment lasts before the host has others taken off for it (GPURT_AGENT_LAZY_NS).  ``long``: the
+    ``slice``: the longest slice of a less urgent group, also of a new one.  ``groups``: the number of groups besides
+    those of the file's real-time tasks; all that take turns count as one.  ``decision``: the longest time from a post,
+    or from the instant at which a timer is due, until the host has decided, including its reads.  ``stall``: how long a
+    driver call stops a process that the call does not concern.
+    ``lazy``: how long a segment lasts before the host takes others off for it (GPURT_AGENT_LAZY_NS).  ``long``: the
     slice of the most urgent group (GPURT_SLICE_LONG_US).
     """
 
@@ -46,20 +46,19 @@ class Yield:
 class Platform:
     """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
 
-    ``alpha``: runlist update.  ``theta``: GPU context switch (definition 1).  ``epsilon`` = alpha + theta is what one
-    update costs in the analyses (ECRTS'24, definition 2).  ``time_slice``: L of the default driver, as set.
-    ``stretch``: slices may last longer than set, as on a Tegra (slices/driver.py).  ``policy``: how the GPU is
+    ``alpha``: runlist update.  ``theta``: GPU context switch (definition 1).  ``epsilon`` = alpha + theta is the cost
+    of one update in the analyses (ECRTS'24, definition 2).  ``time_slice``: L of the default driver, as set.
+    ``stretch``: slices may last longer than set, as on a Tegra (model/driver.py).  ``policy``: how the GPU is
     scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy `job`
-    stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that, and
-    ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
+    stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that value,
+    and ``theta`` 0.  ``sizes``: the numbers of compute units that a partition may have, ascending; empty: any number.
     ``cross_contention``: the factor that slows memory-intensive work down while another partition does such work.
     ``chip``: the GPU's name, for CU masks.  ``bus_chunk``: the longest part of a copy that nothing interrupts, ns,
-    where tasks own units; 0: whole copies.
-    ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  With 0 none is longer than
-    the copies and blocks that segments name.
-    ``begin``: how GPU segments begin, and ``yields`` what is known of that.
-    ``cpu_latency``: the longest time from a wake-up of a thread until the thread executes on its CPU, ns.  ``woken``:
-    the same by CPU, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
+    where tasks own units; 0: whole copies. ``region``: the longest work that a preemption of the GPU may have to wait
+    for, ns.  0: none is longer than the copies and blocks that segments name. ``begin``: how GPU segments begin;
+    ``yields``: what is known of begins by yield. ``cpu_latency``: the longest time from a wake-up of a thread until the
+    thread executes on its CPU, ns.  ``woken``: the same by CPU, if the tasks' segments already contain their wake-ups
+    (rta/wakeups.py).
     """
 
     cpus: int
@@ -88,9 +87,9 @@ class Platform:
         return self.alpha + self.theta
 
     def costs(self, part: Partition | None) -> tuple[int, int]:
-        """Alpha and theta of updates in a partition, ns; None: where the GPU is one.
+        """Alpha and theta of updates in a partition, ns; None: of a GPU that is not partitioned.
 
-        Theta is 0 where a partition has an alpha of its own alone, which is its epsilon then.
+        If a partition has only an alpha of its own, that alpha is its epsilon, and theta is 0.
         """
         if part is None or not part.own_costs:
             return self.alpha, self.theta
@@ -98,5 +97,5 @@ class Platform:
 
     @property
     def longest_switch(self) -> int:
-        """The most that a GPU context switch costs: theta, or epsilon where theta is unknown."""
+        """The largest cost of a GPU context switch: theta, or epsilon if theta is unknown."""
         return self.theta if self.theta_known else self.epsilon

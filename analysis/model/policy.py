@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The scheduling policies, a record each.  Other code asks a record for a fact, and compares no names."""
+"""The scheduling policies, one record each.  Other code asks a record for a fact, and does not compare names."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gpurt.enums import Policy
 
 @dataclass(frozen=True, slots=True)
 class PolicyFacts:
-    """What is true of a policy.  No field has a default: a new policy has to decide each.
+    """The properties of a policy.  No field has a default: a new policy has to decide each.
 
-    ``name``: in files and on the command line.  ``number``: the policy of hosts that runs it.  ``sentence``: its
-    effect, for a report's readers.  ``published``: it repeats a paper, and no host has it.
+    ``name``: in files and on the command line.  ``number``: the hosts' number of the policy.  ``sentence``: its
+    effect, for readers of reports.  ``published``: it repeats a paper, and no host has it.
 
-    ``turns``: nobody owns the GPU, and all TSGs take turns.  ``units``: each task owns units of the GPU, which nobody
-    orders.  ``jobs``: a thread of the host, which looks periodically, gives the GPU to whole jobs.  ``locks``: one lock
-    is around whole segments, and best effort may hold it while real-time tasks wait.  ``raises``: the thread of the
-    GPU's owner also has its CPU.  ``ranked``: GPU priorities decide who has the GPU.
+    ``turns``: nobody owns the GPU, and all TSGs take turns.  ``units``: each task owns units of the GPU, in no order.
+    ``jobs``: a thread of the host, which looks periodically, gives the GPU to whole jobs.  ``locks``: each segment as a
+    whole holds one lock, and best effort may hold it while real-time tasks wait.  ``raises``: the thread that owns the
+    GPU also has its CPU.  ``ranked``: GPU priorities decide who has the GPU.
 
-    ``switch``, ``update``: bounds charge a context switch, or a runlist update, also by itself.  ``parts``: there are
-    bounds for partitions that share CPUs.  ``workers``, ``processes``: tasks with workers, and processes of which
-    several threads use the GPU, can be simulated.  ``yields``: segments may begin by yield (docs/readings/yield.md).
+    ``switch``, ``update``: bounds also charge a context switch, or a runlist update, by itself.  ``parts``: there are
+    bounds for partitions that share CPUs.  ``workers``, ``processes``: the simulator knows tasks with workers, and
+    processes with several threads that use the GPU.  ``yields``: segments may begin by yield (docs/readings/yield.md).
     """
 
     name: str
@@ -44,11 +44,11 @@ class PolicyFacts:
 
     @property
     def owned(self) -> bool:
-        """Whether a client that is in a segment may own the GPU, alone until it ends."""
+        """Whether a client inside a segment may own the GPU alone until the segment ends."""
         return not (self.turns or self.units or self.jobs)
 
 
-#: The policy of a taskset that names none: its bounds are the best ones that hold (docs/boosted-bounds.md).
+#: The policy of a taskset that names none: of all policies, it has the best bounds (docs/boosted-bounds.md).
 DEFAULT_POLICY = "boosted"
 #: The policy of a file whose tasks own units of the GPU and share its bus (docs/rtgpu.md).
 FEDERATED = "federated"

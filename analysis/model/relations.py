@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tasks have to do with each other: chains, workers, and resources of CPUs."""
+"""Relations between tasks: chains, workers, and resources of CPUs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Tasks: each reads the last value of the previous task, or is released by the end of its job.
+    """A sequence of tasks: each reads the previous task's last value, or the end of that task's job releases it.
 
-    ``triggered``: the tasks of the latter kind.  ``event``: the first task is released by what the chain reacts to;
-    else it samples that.  ``max_reaction``, ``max_age`` and ``max_age_at_output``: what is allowed, ns; None: anything.
+    ``triggered``: the released tasks.  ``event``: the event to which the chain reacts releases the first task; else the
+    first task samples it.  ``max_reaction``, ``max_age`` and ``max_age_at_output``: limits, ns; None: no limit.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Chain:
 
     @property
     def units(self) -> tuple[tuple[str, ...], ...]:
-        """The chain, cut at sampled links: the first task of a unit has releases of its own."""
+        """The chain, cut where a task samples: the first task of each unit has releases of its own."""
         units: list[tuple[str, ...]] = []
         for name in self.tasks:
             if name in self.triggered:
@@ -38,7 +38,7 @@ class Chain:
 
     @property
     def limits(self) -> dict[str, int]:
-        """What the file allows, by key, ns."""
+        """The file's limits, ns by key."""
         keyed = {key: getattr(self, key) for key in ("max_reaction", "max_age", "max_age_at_output")}
         return {key: limit for key, limit in keyed.items() if limit is not None}
 
@@ -54,8 +54,8 @@ def releases(chains: Iterable[Chain]) -> dict[str, tuple[str, ...]]:
 
 
 def beginnings(released: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """For each triggered task: the first tasks of the sequences that release it, itself among them if it is in a
-    circle."""
+    """For each triggered task, the first tasks of the sequences that release it.  A task in a circle is among its own
+    first tasks."""
     found = {}
     for name in released:
         seen, left = set[str](), list(released[name])
@@ -70,11 +70,11 @@ def beginnings(released: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A task whose jobs start workers, and sleep until all of them are done; all of them are one group.
+    """A task whose jobs start workers, and sleep until all of them are done; they and the task are one group.
 
-    ``after``: how many of the task's segments come before.  Workers have the task's period and deadline, and their
-    responses count from the release of its job.  All members have one GPU priority.  ``hold``: the task is inside a
-    segment while its workers execute, the one after so many others, and all members are raised while they own the GPU.
+    ``after``: the number of the task's segments before its workers.  Workers have the task's period and deadline, and
+    their responses count from the release of its job.  All members have one GPU priority.  ``hold``: the task is inside
+    segment number ``after`` while its workers execute, and all members are raised while they own the GPU.
     """
 
     task: str
@@ -90,7 +90,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A file has no ``key``, and bounds take ``text`` for granted of these ``tasks``; none: of the platform."""
+    """The file lacks ``key``, and bounds assume ``text`` of these ``tasks``; without tasks, of the platform."""
 
     key: str
     tasks: tuple[str, ...]
@@ -98,7 +98,7 @@ class Assumed:
 
 
 class Protocol(str, Enum):
-    """What happens while one task wants a resource that another one holds."""
+    """What happens while one task requests a resource that another task holds."""
 
     INHERITANCE = "inheritance"
     CEILING = "ceiling"
@@ -116,7 +116,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that one task at a time can hold, on one CPU, or on several if tasks spin for it."""
+    """A resource that one task at a time can hold, on one CPU, or on several if tasks spin for it."""
 
     name: str
     protocol: Protocol

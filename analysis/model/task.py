@@ -18,7 +18,7 @@ from gpurt.enums import Form
 class Waiting(str, Enum):
     """The behaviour of a task on its CPU while its pure GPU segment executes.
 
-    Other code asks a mode for a fact, and compares no modes.  mypy fails where a new mode decides none.
+    Other code asks a mode for a fact, and does not compare modes.  mypy fails if a new mode leaves a fact undecided.
     """
 
     BUSY = "busy"
@@ -26,7 +26,7 @@ class Waiting(str, Enum):
 
     @property
     def spins(self) -> bool:
-        """Whether the thread keeps its CPU meanwhile."""
+        """Whether the thread keeps its CPU during the pure GPU segment."""
         match self:
             case Waiting.BUSY:
                 return True
@@ -35,7 +35,7 @@ class Waiting(str, Enum):
 
     @property
     def forms(self) -> tuple[Form, Form]:
-        """The forms that are right for it under policy `boosted`; the first one follows from it."""
+        """The forms that it allows under policy `boosted`, first the form that follows from it by default."""
         match self:
             case Waiting.BUSY:
                 return Form.OWNER, Form.FENCE
@@ -44,7 +44,7 @@ class Waiting(str, Enum):
 
     @property
     def wakeups(self) -> int:
-        """How often a thread wakes in a GPU segment."""
+        """The number of times that a thread wakes in a GPU segment."""
         match self:
             case Waiting.BUSY:
                 return 2
@@ -71,13 +71,13 @@ class GpuSegment:
     """G_{i,j} = (G^m_{i,j}, G^e_{i,j}): miscellaneous CPU work, then the pure GPU segment.
 
     ``parts``: the copies and kernels that the pure GPU segment consists of, in order, if they are known.  ``pure`` is
-    then their time where the task has all units to itself.  Analyses of a GPU that is shared in time look at ``pure``
-    only, those of partitioned units (analysis/rtgpu) at ``parts``.
+    then their time where the task has all units to itself.  Analyses of a time-shared GPU use only ``pure``; analyses
+    of partitioned units (analysis/rtgpu) use ``parts``.
 
     ``scaling``: G^e by compute units, without conflicts; ``pure`` is then G^e on the task's own units.  None: G^e is
     known for one size only.
 
-    ``ready``: how often its group becomes ready on the GPU at most (once if G^e has no gap); None: not known.
+    ``ready``: the most times that its group becomes ready on the GPU (once if G^e has no gap); None: unknown.
     """
 
     misc: Span
@@ -103,17 +103,17 @@ class Task:
 
     ``priority`` is the SCHED_FIFO priority, 1..99, larger is more urgent; 0 makes the task best effort.
     ``gpu_priority`` is the priority of its GPU segments if it differs from ``priority``.
-    ``partition`` is its part of the GPU; None: all of it.  ``form`` is the one that its program states; None: the one
+    ``partition`` is its part of the GPU; None: all of it.  ``form`` is the form that its program states; None: the form
     that follows from ``waiting``.  ``conflict``: the factor that slows its GPU work down where a task of the same
     ``intensity`` shares its partition.
-    ``thread``: the one that serves its jobs and those of other tasks, all of the same CPU, priorities and partition.
+    ``thread``: the thread that serves its jobs and those of other tasks, all of the same CPU, priorities and partition.
     None: its thread serves no other task.
-    ``rank``: its place in that thread's order, 0 first.  ``callback``: what releases its jobs there, if it is known.
-    ``jitter``: how long after its arrival a job may be released, ns.  Arrivals are at least ``period`` apart.
+    ``rank``: its place in that thread's order, 0 first.  ``callback``: the source that releases its jobs, if known.
+    ``jitter``: the longest time from a job's arrival to its release, ns.  Arrivals are at least ``period`` apart.
     Responses and deadlines count from the release.
-    ``max_period``: the longest distance of two arrivals, ns: the period where releases are periodic; None: a sporadic
-    task may be silent for ever.
-    ``apart``: how far apart two releases are at least, whatever the jitter, ns.
+    ``max_period``: the longest distance of two arrivals, ns: the period if releases are periodic; None: a sporadic
+    task may never arrive again.
+    ``apart``: the least distance of two releases, whatever the jitter, ns.
     ``process``: the process that its thread shares with other tasks' threads.  None: the thread has a process of its
     own.
     """
@@ -179,21 +179,21 @@ class Task:
         return bool(self.gpu_segments)
 
     def spins(self, waiting: Waiting | None = None) -> bool:
-        """Whether it waits busily while the GPU executes its work; ``waiting``: of all tasks; None: its own."""
+        """Whether it waits busily while the GPU executes its work; ``waiting``: all tasks' mode; None: its own."""
         return self.uses_gpu and (waiting or self.waiting).spins
 
     @property
     def pends(self) -> bool:
-        """Whether a job may be released before the one before it is over, although each meets its deadline."""
+        """Whether a job may be released before the previous job is over, although each meets its deadline."""
         return self.jitter > 0 or self.deadline > self.period
 
     def released(self, jobs: int) -> int:
-        """The least time between the release of a job and that of the job with a number ``jobs`` larger, ns."""
+        """The least time from the release of a job to the release of the job with a number ``jobs`` larger, ns."""
         return max(jobs * self.period - self.jitter, jobs * self.apart)
 
     @property
     def longest_gap(self) -> int | None:
-        """A: after any instant a job is released within this time, ns; None if unknown."""
+        """A: after any instant, a job is released within this time, ns; None if unknown."""
         return None if self.max_period is None else self.max_period + self.jitter
 
     @property
@@ -203,11 +203,11 @@ class Task:
 
     @property
     def best_effort(self) -> bool:
-        """Whether the task has no real-time priority, hence no deadline that is guaranteed."""
+        """Whether the task has no real-time priority, and therefore no guaranteed deadline."""
         return self.priority == 0
 
     def form_in(self, waiting: Waiting) -> Form:
-        """Its form if it waits like that: the form that it states, unless the mode does not allow it."""
+        """Its form in that waiting mode: the form that it states, unless the mode does not allow it."""
         return self.form if self.form is not None and self.form in waiting.forms else waiting.forms[0]
 
     @property

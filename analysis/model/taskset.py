@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A platform and its tasks: what a file describes, and every analysis and simulation takes."""
+"""A platform and its tasks: what a file describes, and what every analysis and simulation takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.model.task import Task
 class Taskset:
     """A platform and its tasks, in the order of the file.
 
-    ``partitions``: those that tasks share.  ``chains``: chains of tasks.  ``resources``: those that tasks hold on CPUs.
+    ``partitions``: the partitions that tasks share.  ``chains``: chains of tasks.  ``resources``: resources of CPUs.
     ``forks``: one for each task with workers.  ``assumed``: facts that the file leaves out and that can make a yes
     wrong.
     """
@@ -44,7 +44,7 @@ class Taskset:
 
     @cached_property
     def threads(self) -> dict[str, tuple[Task, ...]]:
-        """By name of a thread that serves several tasks these tasks, in the order of their ranks."""
+        """The tasks of each thread that serves several tasks, by the thread's name, in the order of their ranks."""
         served: dict[str, list[Task]] = {}
         for task in self.tasks:
             if task.thread is not None:
@@ -55,7 +55,7 @@ class Taskset:
 
     @cached_property
     def processes(self) -> dict[str, tuple[Task, ...]]:
-        """By name of a process in which several threads use the GPU the tasks of these threads."""
+        """The tasks of each process in which several threads use the GPU, by the name of the process."""
         members: dict[str, list[Task]] = {}
         for task in self.tasks:
             if task.process is not None and task.uses_gpu:
@@ -66,7 +66,7 @@ class Taskset:
 
     @property
     def unseen(self) -> str:
-        """A remark on the time that no bound has where real-time threads serve several tasks; empty elsewhere."""
+        """A remark on the time that no bound covers where real-time threads serve several tasks; empty elsewhere."""
         names = [name for name, tasks in self.threads.items() if not tasks[0].best_effort]
         if not names:
             return ""
@@ -82,13 +82,13 @@ class Taskset:
 
     @cached_property
     def triggers(self) -> dict[str, tuple[str, ...]]:
-        """For each triggered task: the tasks whose jobs with its job's number must all end before its release."""
+        """For each triggered task: the tasks whose jobs of the same number must all end before its job is released."""
         return releases(self.chains)
 
     def awaited(self, chain: Chain) -> frozenset[str]:
         """The tasks of a chain that sample their predecessor although other tasks release them.
 
-        Their first job comes only after the first jobs of those other tasks.
+        Their first jobs come only after the first jobs of those other tasks.
         """
         return frozenset(name for name in chain.tasks[1:] if name in self.triggers and name not in chain.triggered)
 
@@ -104,18 +104,18 @@ class Taskset:
 
     @cached_property
     def held(self) -> frozenset[str]:
-        """The names of the tasks that hold a segment while their workers execute, and of those workers."""
+        """The names of the tasks that hold a segment while their workers execute, and of these workers."""
         return frozenset(name for name, fork in self.forked.items() if fork.hold)
 
     @cached_property
     def inside(self) -> frozenset[str]:
-        """The names of the workers whose task holds a segment meanwhile.  Their segments change no runlist."""
+        """The names of the workers whose task holds a segment while they execute; their segments change no runlist."""
         return self.held & self.started
 
     def unserved(self, what: str) -> str:
-        """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty.
+        """Why ``what`` cannot model these tasks, because of threads, pending jobs, wake-ups or resources; else empty.
 
-        Likewise for workers.
+        Workers are a reason, too.
         """
         for fork in self.forks:
             return f"{fork.task} has workers, of which {what} knows nothing"
@@ -132,7 +132,7 @@ class Taskset:
         return next((f"{task.name} has {task.why_pends}, of which {what} knows nothing" for task in self.pending), "")
 
     def unplanned(self, what: str) -> str:
-        """Why ``what`` cannot plan these tasks: as `unserved`, or because the file limits chains; else empty."""
+        """Why ``what`` cannot plan these tasks: a reason of `unserved`, or chains with limits; else empty."""
         limited = (f"chain {one.name} has limits, of which {what} knows nothing" for one in self.chains if one.limits)
         return self.unserved(what) or next(limited, "")
 
@@ -141,18 +141,18 @@ class Taskset:
         return self.threads.get(task.thread.name, (task,)) if task.thread is not None else (task,)
 
     def beside(self, task: Task) -> tuple[Task, ...]:
-        """The tasks whose jobs its process does, itself among them; of several threads those first that use the GPU."""
+        """The tasks whose jobs its process executes, itself among them; with several threads, GPU users come first."""
         if task.process is None:
             return self.served_with(task)
         those = (one for one in self.tasks if one.process == task.process)
         return tuple(sorted(those, key=lambda one: not one.uses_gpu))
 
     def sleeps(self, task: Task) -> bool:
-        """Whether the task's thread can sleep while a job of it is pending, if no task waits busily.
+        """Whether the task's thread can sleep while one of its jobs is pending, if no task waits busily.
 
         A job without GPU work then waits for the job of another task that its thread serves.  A task waits for its
-        workers, and a worker begins long after the release of its job.  Who waits for a mutex is no matter here: the
-        CPU then executes the task that holds it, at the waiting task's priority at least.
+        workers, and a worker begins long after the release of its job.  A thread that waits for a mutex does not count:
+        the CPU then executes the task that holds it, at least at the waiting task's priority.
         """
         return task.name in self.forked or any(t.uses_gpu for t in self.served_with(task))
 
@@ -172,7 +172,7 @@ class Taskset:
     def partitioned(self) -> bool:
         """Whether real-time tasks use the GPU in several partitions, or in one with update costs of its own.
 
-        Or another partition's updates can delay them (``locked_beside``).
+        Also true if another partition's updates can delay them (``locked_beside``).
         """
         used = [t.partition for t in self.real_time if t.uses_gpu and t.partition and t.partition.own_gpu]
         own = any(part.alpha is not None or part.theta is not None for part in used)
@@ -180,7 +180,7 @@ class Taskset:
 
     @property
     def locked_beside(self) -> tuple[Partition, ...]:
-        """The partitions without real-time tasks under policies lock-*.  There best effort updates runlists, too."""
+        """The partitions without real-time tasks under policies lock-*; best effort updates runlists there, too."""
         used = {t.partition.name for t in self.real_time if t.uses_gpu and t.partition}
         others = (part for part in self.parts if part.name is not None and part.name not in used)
         return tuple(part for part in others if POLICIES[part.policy or self.platform.policy].locks)
@@ -189,7 +189,7 @@ class Taskset:
     def policies(self) -> tuple[str, ...]:
         """The policies under which real-time tasks use the GPU, in alphabetical order; the platform's if none does.
 
-        With those of ``locked_beside``, for best effort's updates delay real-time tasks of its CPUs.
+        The policies of ``locked_beside`` are included: updates by best effort delay real-time tasks of its CPUs.
         """
         parts = [*(t.partition for t in self.real_time if t.uses_gpu), *self.locked_beside]
         own = {part.policy if part and part.own_gpu and part.policy else self.platform.policy for part in parts}
@@ -201,7 +201,7 @@ class Taskset:
         return tuple(POLICIES[name] for name in self.policies)
 
     def with_partitions(self, change: Callable[[Partition], Partition]) -> Taskset:
-        """A copy in which each partition, also a task's own, is what ``change`` makes of it."""
+        """A copy in which ``change`` is applied to each partition, also to those of one task."""
         made = {part: change(part) for part in (*self.partitions, *(t.partition for t in self if t.partition))}
         tasks = tuple(replace(t, partition=made[t.partition]) if t.partition else t for t in self.tasks)
         return replace(self, tasks=tasks, partitions=tuple(made[part] for part in self.partitions))
@@ -212,7 +212,7 @@ class Taskset:
         return any(t.uses_gpu and t.partition is not None and t.partition.in_time for t in self.tasks)
 
     def with_gpu_priorities(self, priorities: dict[str, int]) -> Taskset:
-        """A copy in which the named tasks' GPU segments, and all that their threads serve, have these priorities."""
+        """A copy with these priorities for the named tasks' GPU segments, and for all tasks of their threads."""
         given = {other.name: priorities[t.name] for t in self for other in self.served_with(t) if t.name in priorities}
         given |= priorities
         tasks = tuple(replace(t, gpu_priority=given[t.name]) if t.name in given else t for t in self.tasks)

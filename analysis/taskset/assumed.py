@@ -9,7 +9,7 @@ from analysis.model import Assumed, Copy, Task, Taskset, Waiting
 from analysis.taskset.fields import PLATFORM, TASK
 from gpurt.types import Document
 
-#: The keys whose absence can make a yes wrong, each with the condition on the taskset.  All other fields are parts of a
+#: The keys whose absence can make a yes wrong, each with a condition on the taskset.  All other fields are parts of a
 #: time that the file states (docs/taskset.md has the list).
 OF_PLATFORM: dict[str, Callable[[Taskset], bool]] = {
     "cpu_latency": lambda _taskset: True,
@@ -39,9 +39,9 @@ def _shared(taskset: Taskset) -> bool:
 
 
 def assumed(tables: Document, taskset: Taskset) -> Iterator[Assumed]:
-    """Each key that the file lacks, and what that takes for granted of its real-time tasks; the likeliest wrong first.
+    """Each key that the file lacks, and what its absence assumes of real-time tasks; the likeliest wrong ones first.
 
-    ``tables``: of a file without mistakes, each [[task]] with what it has from its thread or its parent.
+    ``tables``: the tables of a file without mistakes; each [[task]] also has the keys of its thread or its parent.
     """
     if not taskset.real_time:
         return
@@ -57,17 +57,17 @@ def assumed(tables: Document, taskset: Taskset) -> Iterator[Assumed]:
 
 
 def of_tests(taskset: Taskset, modes: Collection[Waiting | None]) -> list[Assumed]:
-    """What tests for these waiting modes take for granted beside the file; None: for each task's own mode."""
+    """What tests for these waiting modes assume beside the file; None: tests where each task waits in its own mode."""
     return [one for one in taskset.assumed if one.key != "waiting" or not all(mode and mode.spins for mode in modes)]
 
 
 def assumed_data(those: Collection[Assumed]) -> list[Document]:
-    """The same for JSON (docs/output.md)."""
+    """These assumptions as data for JSON (docs/output.md)."""
     return [{"key": one.key, "assumption": one.text, "of": one.tasks} for one in those]
 
 
 def assumption_lines(those: Collection[Assumed]) -> Iterator[str]:
-    """The lines about them beside a verdict: first how tasks wait, then the others by key."""
+    """The lines about these assumptions beside a verdict: first those on waiting modes, then the others by key."""
     for one in those:
         if one.key == "waiting":
             yield (

@@ -14,14 +14,14 @@ from gpurt.types import Document, TomlValue
 from gpurt.units import exact_ms
 
 LIMITS = ("max_reaction", "max_age", "max_age_at_output")
-#: The keys of spans in segments; those of copies and kernels follow in partitions.placed_in.
+#: The keys of spans in segments; partitions.placed_in treats the spans of copies and kernels.
 SPANS = ("cpu", "misc", "gpu")
 
 
 def with_least_times(document: Document) -> Document:
-    """The tables of a file; a task whose end releases another one gets the best case 0 wherever it has none.
+    """The tables of a file.  A task whose end releases another task gets the best case 0 where the file states none.
 
-    With its worst case as its best case, the released task's jobs would seem further apart than they can be.
+    With the worst case as its best case, the released task's jobs would seem further apart than they can be.
     """
     chains = [one for one in _list(document, "chain") if isinstance(one, dict)]
     links = [pair for one in chains for pair in zip(_list(one, "tasks"), _list(one, "links"), strict=False)]
@@ -50,7 +50,7 @@ def _list(table: Document, key: str) -> list[TomlValue]:
 
 
 def read_chains(tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
-    """The chains of tables whose fields are right; reports mistakes in what they say of the tasks."""
+    """The chains of tables whose fields are right; reports contradictions between chains and tasks."""
     known = {task.name: task for task in tasks}
     made = [(at, one) for at, values in tables if (one := _made(values, known, ("chain", at), report))]
     chains = tuple(one for _, one in made)
@@ -77,7 +77,7 @@ def _made(values: Document, known: dict[str, Task], path: Where, report: Mistake
 
 
 def _check_trigger(producer: Task, consumer: Task, path: Where, report: Mistakes) -> None:
-    """Each job of the producer releases one: the consumer has the same period, and no arrivals of its own."""
+    """Each job of the producer releases one of the consumer, so both have one period; the consumer has no arrivals."""
     where, what = (*path, "links"), f"{consumer.name} is released by the end of {producer.name}"
     if consumer.period != producer.period:
         report.add(where, f"links: {what}, and so has its period, {exact_ms(producer.period)}")
@@ -88,7 +88,7 @@ def _check_trigger(producer: Task, consumer: Task, path: Where, report: Mistakes
 def _check_together(
     chains: Sequence[Chain], at: Sequence[int], known: dict[str, Task], report: Mistakes
 ) -> None:  # fmt: skip
-    """Triggered links are the same in all chains, without circles; all that lead to one task begin with one task."""
+    """All chains agree on triggered links; these form no circle, and all that lead to one task begin with one task."""
     released = releases(chains)
     roots = beginnings(released)
     for number, chain in zip(at, chains, strict=True):
@@ -113,7 +113,7 @@ def _check_together(
 
 
 def _check_tasks(names: list[str], known: dict[str, Task], path: Where, report: Mistakes) -> None:
-    """A chain is of real-time tasks, each once: what goes in a circle has no end."""
+    """A chain consists of real-time tasks, each named once: a circle would have no end."""
     where = (*path, "tasks")
     if len(names) < 2:
         report.add(where, "tasks: a chain has at least two tasks")

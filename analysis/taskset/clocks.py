@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Clocks at which a file's times hold: of the platform, or of one task that was measured by itself."""
+"""The clocks for which a file's times hold: the platform's, or those of one task that was measured by itself."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gpurt.units import format_frequency
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The clocks that times are of; None: the file does not say.
+    """The clocks during the measurement of times; None: the file does not say.
 
-    ``cpu``: of the task's CPU, Hz.  ``governor``: cpufreq's there.  ``gpu``: Hz.  ``temperature``: of the hottest
-    sensor while the times were measured, degrees Celsius.
+    ``cpu``: of the task's CPU, Hz.  ``governor``: the CPU's cpufreq governor.  ``gpu``: Hz.  ``temperature``: of the
+    hottest sensor, degrees Celsius.
     """
 
     cpu: int | None = None
@@ -29,7 +29,7 @@ class Clocks:
 
     @property
     def stated(self) -> bool:
-        """Whether the file says anything."""
+        """Whether the file states any clock."""
         return self != Clocks()
 
 
@@ -46,9 +46,9 @@ CLOCKS = {
 
 
 def of_tasks(tables: Document, tasks: Iterable[Task], report: Mistakes) -> dict[str, Clocks]:
-    """The clocks of each task's times: its own, else the platform's.  Reports clocks that no machine has at once.
+    """The clocks of each task's times: its own, else the platform's.  Reports clocks that contradict each other.
 
-    ``tables``: of a file without other mistakes.
+    ``tables``: the tables of a file without other mistakes.
     """
     platform = _read(tables["platform"], report)
     own = {entry["name"]: (at, entry) for at, entry in enumerate(tables.get("task", []))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The JSON Schema of a taskset file, made of the tables that files are read with."""
+"""The JSON Schema of a taskset file, generated from the tables of fields with which files are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.taskset.spatial import FROM_FILE, GPU, PROFILE
 from gpurt.types import Document
 from gpurt.units import TIME_PATTERN
 
-#: The first keys of tables of times that depend on the number of units.
+#: The keys that come first in tables of times by number of units.
 BY_UNITS = ("parallel", "units", "work")
 
 
@@ -25,7 +25,7 @@ def _task_schema() -> Document:
 
 
 def worded(kind: Document) -> str:
-    """In words, the values that may follow the equals sign, by this schema."""
+    """The values that this schema allows after the equals sign, in words."""
     if "anyOf" in kind:
         return " or ".join(dict.fromkeys(worded(one) for one in kind["anyOf"])).replace("time or span", "span")
     if "enum" in kind:

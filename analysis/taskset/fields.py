@@ -93,13 +93,13 @@ OWN_PARTITION = {
         "which CUs the task may use",
     ),
 }
-#: The characters that names may have, as in a regular expression, and how many of these.
+#: The characters that names may have, as in a regular expression, and the longest name.
 CHARACTERS, NAME_LENGTH = "A-Za-z0-9_.-", 64
 NAME = schema.string(f"^[{CHARACTERS}]{{1,{NAME_LENGTH}}}$", f"up to {NAME_LENGTH} letters, digits, '.', '_' and '-'")
 
 
 def task_name(name: str) -> str:
-    """The name that a task of a program of this name has: what a file does not permit in names becomes "-"."""
+    """The name for a task of a program with this name: each character that names may not have becomes "-"."""
     return re.sub(f"[^{CHARACTERS}]", "-", name)[:NAME_LENGTH] or "task"
 
 

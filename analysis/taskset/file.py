@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The taskset file: the one description of a system that every command reads (TOML).
 
-``load`` reports every mistake at once, each with its line.  docs/taskset.schema.json is generated from the same
-tables that validate (fields.py).
+``load`` reports every mistake at once, each with its line.  The tables that validate files (fields.py) also generate
+docs/taskset.schema.json.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from gpurt.types import Document
 
 #: The tables of a file.
 TABLES = ("platform", "task", "thread", "partition", "chain", "resource", "gpu", "profile")
-#: The fields that a table may have, where they depend on it.
+#: The fields that a table may have, where they depend on the table.
 Fields: TypeAlias = Callable[[Document], dict[str, Field]]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How a task is started: its command, the cgroup that it runs in, and the group that it owns the GPU with."""
+    """How a task is started: its command, its cgroup, and the group with which it owns the GPU."""
 
     command: tuple[str, ...] | None = None
     cgroup: str | None = None
     group: str | None = None
 
 
-#: The most tasks that are named for one mistake.
+#: The most tasks that the message for one mistake names.
 MOST_NAMED = 8
 
 
@@ -65,12 +65,12 @@ MOST_NAMED = 8
 class TasksetFile:
     """A taskset file without mistakes.
 
-    ``launch``: by task name.  ``notes`` are remarks for the user.  ``lacks``: what bounds need and the file lacks, and
+    ``launch``: by task name.  ``notes``: remarks for the user.  ``lacks``: facts that bounds need and the file lacks.
     ``unmodelled``: features of the file that no bound or simulation here supports.  Commands that print bounds refuse
     both.
-    ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.  ``clocks``: the
-    clocks at which times were measured, by task, if the file says it.
-    ``workers``: the tasks that have workers, and begin by yield, as a refusal of commands that know nothing of these.
+    ``theta_stated``: whether the file states the cost of a context switch, by itself or as a part of epsilon.
+    ``clocks``: by task, the clocks during the measurement of its times, if the file states them.
+    ``workers``: the tasks with workers, and begin by yield, as reasons of commands that support neither to refuse.
     """
 
     path: Path
@@ -94,7 +94,7 @@ class TasksetFile:
 
     @cached_property
     def gpu_priorities(self) -> dict[str, int]:
-        """The GPU priority that a host gives each task: in a group the highest of the members that use the GPU."""
+        """The GPU priority that a host gives each task: in a group, the highest of its members that use the GPU."""
         levels = {task.name: task.segment_priority for task in self.taskset}
         for members in self.groups.values():
             highest = max((task.segment_priority for task in members if task.uses_gpu), default=0)
@@ -115,7 +115,7 @@ def parse(path: Path, text: str) -> TasksetFile:
 
 
 def from_document(path: Path, tables: Document, report: Mistakes) -> TasksetFile:
-    """The same of the file's tables, which another reader may have changed.  Raises TasksetError with every mistake."""
+    """The file with these tables, which another reader may have changed.  Raises TasksetError with every mistake."""
     taskset, launch, spatial = _interpret(path, tables, report)
     at_clocks = clocks.of_tasks(tables, taskset, report) if taskset and not report.problems else {}
     if report.problems or taskset is None:
@@ -190,7 +190,7 @@ def _interpret(
 def _tables(
     document: Document, kind: str, fields: dict[str, Field] | Fields, report: Mistakes
 ) -> Iterator[tuple[int, Document, int]]:
-    """The number of each [[task]] or the like, its right fields, and how many problems there were before."""
+    """For each table of that kind: its index, its right fields, and the number of problems reported before it."""
     entries = document.get(kind, [])
     if not isinstance(entries, list):
         report.add((kind,), f"write [[{kind}]], with two brackets, for each {kind}")
@@ -249,7 +249,7 @@ def _platform(value: object, report: Mistakes) -> Platform | None:
 def _cross_check(
     values: Document, platform: Platform | None, names: list[str], path: Where, report: Mistakes
 ) -> None:  # fmt: skip
-    """Checks fields against each other, as far as they are right by themselves."""
+    """Checks fields against each other, as far as each is right by itself."""
     if "thread" not in values:
         _check_place(values, platform, path, report)
     if "max_period" in values and values.get("releases") == "periodic":
@@ -268,7 +268,7 @@ def _cross_check(
 
 
 def _check_place(values: Document, platform: Platform | None, path: Where, report: Mistakes) -> None:
-    """A task or a thread is on one of the platform's CPUs; best effort has no GPU priority."""
+    """The CPU of a task or thread is one of the platform's; best effort has no GPU priority."""
     if platform and values.get("cpu", 0) >= platform.cpus:
         last = platform.cpus - 1
         report.add((*path, "cpu"), f"cpu: the platform has CPUs 0 to {last}, got {values['cpu']}")
@@ -277,7 +277,7 @@ def _check_place(values: Document, platform: Platform | None, path: Where, repor
 
 
 def _check_form(values: Document, user: bool, path: Where, report: Mistakes) -> None:
-    """A thread of form self must not spin, and form fence says what happens while it spins."""
+    """A thread of form self must not spin, and form fence is only for threads that spin."""
     waiting = Waiting(values.get("waiting", Waiting.SUSPEND))
     if not user or values.get("priority") == 0:
         report.add((*path, "form"), "form: only a real-time task with a GPU segment has one")
@@ -288,7 +288,7 @@ def _check_form(values: Document, user: bool, path: Where, report: Mistakes) -> 
 
 
 def _names(partitions: object) -> list[str]:
-    """The names of all [[partition]], also of those with mistakes, which are reported elsewhere."""
+    """The names of all [[partition]] tables, including those with mistakes, which are reported elsewhere."""
     entries = [entry for entry in partitions if isinstance(entry, dict)] if isinstance(partitions, list) else []
     return [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
 
@@ -346,9 +346,9 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
 
 
 def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
-    """Epsilon, unless no task uses the GPU.  Alpha alone is less than that by theta.  Begin by yield: theta and yield.
+    """Epsilon, unless no task uses the GPU; alpha alone is not enough.  For begin by yield, also theta and yield.
 
-    Under policies lock-* best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
+    Under policies lock-*, best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
     """
     users = [task for task in taskset.real_time if task.uses_gpu]
     if users and taskset.platform.begin != ISOLATED and (missing := {"theta", "yield"} - platform.keys()):
@@ -380,7 +380,7 @@ def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 
 
 def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
-    """The tasks with workers, and begin by yield, for commands that know nothing of these."""
+    """The tasks with workers, and begin by yield, for commands that support neither."""
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
     why = (
         "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, apply, attack, "
@@ -396,14 +396,14 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     return tuple(found)
 
 
-#: The assumption of bounds of policy timesliced (docs/readings/gcaps.md, "Round robin").
+#: The assumption of the bounds for policy timesliced (docs/readings/gcaps.md, "Round robin").
 TURNS_ASSUMED = (
     "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a program "
     "that waits, or launches more, in between needs a GPU segment in the file for each piece"
 )
 
 
-#: The assumption of bounds of begin by yield (docs/readings/yield.md, "The model").
+#: The assumption of the bounds for begin by yield (docs/readings/yield.md, "The model").
 YIELDS = (
     "segments begin by yield: bounds assume that each process on the GPU has an agent and one group for kernels, none "
     "comes, no agent is late; that priorities are set, or were seen before; that segments of the most urgent task are "
@@ -411,7 +411,7 @@ YIELDS = (
     "tasks' CPUs"
 )
 
-#: The assumption of m where best-effort processes take turns.
+#: The assumption about m where best-effort processes take turns.
 TURNS_COUNTED = (
     "best-effort processes take turns: [platform.yield] has one group for all that do, and one for each that marks its "
     "segments itself or has a group, a budget or an exemption; none of them changes while a real-time task executes"
@@ -419,7 +419,7 @@ TURNS_COUNTED = (
 
 
 def assumptions(taskset: Taskset) -> Iterator[str]:
-    """The assumptions of every bound that the user may not have meant."""
+    """The assumptions of every bound that the user may not have intended."""
     platform = taskset.platform
     for name, producers in taskset.triggers.items():
         if len(producers) > 1:
@@ -456,7 +456,7 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
 
 
 def _boosted(taskset: Taskset) -> Iterator[str]:
-    """The reading of the file's costs under policy `boosted`, and the demands of its hosts on the priorities."""
+    """What `boosted` reads from the file's costs, and what its hosts need of the priorities."""
     if any(t.spins() for t in taskset.real_time):
         if not taskset.platform.theta_known:
             yield "theta is missing in [platform]: it counts as epsilon, the most that it can be"
@@ -475,7 +475,7 @@ def _boosted(taskset: Taskset) -> Iterator[str]:
 
 
 def beyond_normal(taskset: Taskset, normal: int) -> tuple[int, str]:
-    """The highest priority of all, and which tasks and threads have one above ``normal``; empty if none has."""
+    """The highest priority of all, and the tasks and threads with one above ``normal``, in words; empty if none."""
     levels: dict[str, int] = {}
     for task in taskset.real_time:
         levels[_served_by(task)] = max(task.highest_priority, levels.get(_served_by(task), 0))

@@ -13,7 +13,7 @@ from analysis.taskset.schema import Mistakes, quoted
 from analysis.taskset.segments import WORKERS_KEY
 from gpurt.types import Document
 
-#: The keys whose values a worker takes from its task, and the keys that it cannot have.
+#: The keys whose values a worker takes from its task, and the keys that a worker cannot have.
 GIVEN = ("period", "deadline", "group")
 NOT_OF_WORKERS = (
     *GIVEN, "jitter", "releases", "max_period", "gpu_priority", "offset", "thread", "rank", "kind", "partition"
@@ -21,9 +21,9 @@ NOT_OF_WORKERS = (
 
 
 def spelt_out(document: Document, report: Mistakes) -> Document:
-    """The tables of a file, where each worker has the period, the deadline and the group of its task.
+    """The tables of a file, in which each worker has the period, the deadline and the group of its task.
 
-    Reports keys that a worker cannot have, and tasks without a period that are no workers.
+    Reports keys that a worker cannot have, and tasks that have no period although they are no workers.
     """
     _check_names(document, report)
     parents = {name: one for _, one in _tables(document) for name in names_in(one)}
@@ -41,7 +41,7 @@ def spelt_out(document: Document, report: Mistakes) -> Document:
 
 
 def _spelt_out(one: Document, at: int, parents: Document, idle: bool, report: Mistakes) -> Document:
-    """``idle``: it is best effort, and no bound counts its jobs."""
+    """``idle``: the task is best effort, so that no bound counts its jobs."""
     path: Where = ("task", at)
     name = one.get("name")
     parent = parents.get(name) if isinstance(name, str) else None
@@ -57,7 +57,7 @@ def _spelt_out(one: Document, at: int, parents: Document, idle: bool, report: Mi
 
 
 def _right(key: str, parent: Document) -> bool:
-    """Whether the task's value is one; its own table has the mistake else."""
+    """Whether the task's own value is right; if not, the mistake is reported for the task's table."""
     if key not in parent:
         return False
     return key == "group" or schema.time(1).read(parent[key], (key,), Mistakes()) is not None
@@ -73,7 +73,7 @@ def _tables(document: Document) -> list[tuple[int, Document]]:
 
 
 def names_in(task: Document) -> Iterator[str]:
-    """The names in the segments of a [[task]] that start workers, also of one with mistakes."""
+    """The names of workers in the segments of a [[task]], which may have mistakes."""
     segments = task.get("segments")
     for segment in segments if isinstance(segments, list) else []:
         named = segment.get(WORKERS_KEY) if isinstance(segment, dict) else None
@@ -87,9 +87,9 @@ def before(segments: Sequence[Document]) -> list[Document] | None:
 
 
 def read_forks(rows: Sequence[tuple[int, Document, int]], tasks: Sequence[Task], report: Mistakes) -> tuple[Fork, ...]:
-    """The forks of [[task]] tables whose fields are right; reports mistakes in what they say of their tasks.
+    """The forks of [[task]] tables whose fields are right; reports contradictions between forks and tasks.
 
-    ``rows``: the number of each, its fields, and how many of its segments come before its workers.
+    ``rows``: for each table its index, its fields, and the number of its segments before its workers.
     """
     best_effort = {task.name for task in tasks if task.best_effort}
     found: list[Fork] = []
@@ -121,7 +121,7 @@ def _level(fork: Fork, tasks: Sequence[Task]) -> str:
 
 
 def _check_names(document: Document, report: Mistakes) -> None:
-    """Each worker is one [[task]], of one task, without workers itself, in no chain; also with other mistakes."""
+    """Each worker is the [[task]] of one parent, has no workers, and is in no chain; checked despite other mistakes."""
     known = {one["name"]: one for _, one in _tables(document) if isinstance(one.get("name"), str)}
     taken: dict[str, str] = {}
     for at, one in _tables(document):
@@ -150,6 +150,6 @@ def _wrong(worker: str, task: Document, known: dict[str, Document], taken: dict[
 
 
 def joined(tasks: Sequence[Task], forks: Sequence[Fork]) -> tuple[Task, ...]:
-    """The tasks, where each member of a group has the GPU priority of the task whose group it is."""
+    """The tasks, in which each member of a group has the GPU priority of the task that starts the group's workers."""
     levels = {name: task.segment_priority for task in tasks for f in forks if f.task == task.name for name in f.members}
     return tuple(replace(task, gpu_priority=levels.get(task.name, task.gpu_priority)) for task in tasks)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The line of every value in a TOML document, which tomllib does not tell.
+"""The line of every value in a TOML document, which tomllib does not report.
 
-A TOML parser must have accepted the document: this module follows only its structure.
+A TOML parser must have accepted the document: this module only follows its structure.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Scanner:
             self.at += 1
 
     def resolve(self, parts: list[str]) -> Path:
-        """The path of a table header; inside an array of tables that is a path into the last element."""
+        """The path of a table header; inside an array of tables, a path into its last element."""
         path: Path = ()
         for part in parts:
             path += (part,)
@@ -96,7 +96,7 @@ class _Scanner:
         for part in self.key():
             path += (part,)
             self.note(path)
-        if not self.text.startswith("=", self.at):  # not TOML after all: go on rather than hang
+        if not self.text.startswith("=", self.at):  # not TOML after all: go on, so that the scan ends
             self.at = max(self.at, before + 1)
             return
         self.at += 1
@@ -150,7 +150,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def line_of(lines: dict[Path, int], path: Path) -> int:
-    """The line of the value at ``path``, or of the nearest thing around it that has one; 1 at worst."""
+    """The line of the value at ``path``, or of the nearest enclosing value that has one; otherwise 1."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)

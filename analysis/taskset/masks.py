@@ -14,7 +14,7 @@ from analysis.taskset.schema import Mistakes, quoted
 
 
 def check_masks(name: str, masked: Sequence[tuple[Where, Partition]], platform: Platform, report: Mistakes) -> None:
-    """Masks that another chip than the file's has, or that its driver refuses."""
+    """Reports masks that are for another chip than the file's, or that the chip's driver refuses."""
     topology = CHIPS.get(name)
     if topology is None:
         text = f"chip: no chip is called {quoted(name)}, so that masks could be checked; there are {', '.join(CHIPS)}"
@@ -35,7 +35,7 @@ def check_masks(name: str, masked: Sequence[tuple[Where, Partition]], platform: 
 
 
 def _wrong_with(mask: int, topology: Topology) -> Iterator[str]:
-    """Why a mask is for another chip: bits that it does not have, or what hangs a queue (docs/cu-masks.md)."""
+    """Why a mask is for another chip: bits that this chip lacks, or values that hang a queue (docs/cu-masks.md)."""
     if mask >> topology.units:
         yield f"it has CUs 0 to {topology.units - 1}, the mask has CU {mask.bit_length() - 1}"
     for finding in hangs(Masked("mask", mask), topology):

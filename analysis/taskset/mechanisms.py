@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How [[partition]] divides a real GPU: masks are checked against the file's chip, NVIDIA's ways against each other."""
+"""How [[partition]] divides a real GPU; checks masks against the file's chip, and NVIDIA's ways against each other."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from analysis.model import Kernel, Partition, Platform, Task, Taskset
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
 
-#: Fields: a partition has at most one, and all partitions have the same.
+#: The fields of which a partition has at most one; all partitions use the same field.
 MECHANISM_KEYS = ("cu_mask", "mps_percentage", "mps_partition", "green_context", "mig")
-#: The mechanisms that say how many units there are.
+#: The mechanisms that determine the number of units.
 SIZED = ("cu_mask", "mps_percentage", "mps_partition", "mig")
-#: SMs that a percentage of MPS comes in: seen on an H200 (docs/hardware).
+#: MPS rounds a percentage to this many SMs: seen on an H200 (docs/hardware).
 PAIR = 2
 
 
 def way_of(partition: Partition) -> str | None:
-    """The field that says by what the GPU is divided; None: nothing does."""
+    """The field that states how the GPU is divided; None if no field does."""
     return next((way for way in MECHANISM_KEYS if getattr(partition, way) is not None), None)
 
 
 def guaranteed(percentage: int, there: int) -> int:
-    """The SMs that a percentage of MPS gives for sure: whole pairs, rounded down.  A small percentage may give more."""
+    """The SMs that a percentage of MPS guarantees: whole pairs, rounded down.  A small percentage may give more."""
     return percentage * there // 100 // PAIR * PAIR
 
 
 def percentage_of(units: int, there: int) -> int:
-    """The least percentage of MPS that guarantees so many of a GPU's SMs; above 100: none does."""
+    """The least percentage of MPS that guarantees ``units`` of a GPU's SMs; above 100: no percentage does."""
     return -(-100 * PAIR * -(-units // PAIR) // there)
 
 
 def check_mechanisms(taskset: Taskset, report: Mistakes) -> None:
-    """Reports contradictions of a file's partitions with each other and with the chip."""
+    """Reports partitions of a file that contradict each other or the chip."""
     partitions = taskset.partitions
     given = [
         (index, way) for index, one in enumerate(partitions) for way in MECHANISM_KEYS if getattr(one, way) is not None
@@ -69,7 +69,7 @@ def _check_percentages(partitions: Sequence[Partition], platform: Platform, repo
 
 
 def _check_own(partitions: Sequence[Partition], way: str, report: Mistakes) -> None:
-    """No two partitions are the same context or instance."""
+    """Reports two partitions that name the same context or instance."""
     seen: dict[object, str] = {}
     for index, one in enumerate(partitions):
         value = getattr(one, way)
@@ -88,7 +88,7 @@ def _masked(taskset: Taskset) -> Iterator[tuple[Where, Partition]]:
 
 
 def unchecked(taskset: Taskset) -> Iterator[str]:
-    """The assumption about masks in times by numbers of units, where no chip says how its CUs are spread."""
+    """The assumption on masks and times by units, if no chip says how its CUs are spread over the GPU."""
     if taskset.platform.chip is not None:
         return
     names = [task.name for task in taskset if task.partition and task.partition.cu_mask and _by_units(task)]
@@ -100,5 +100,5 @@ def unchecked(taskset: Taskset) -> Iterator[str]:
 
 
 def _by_units(task: Task) -> bool:
-    """Whether its GPU work takes a time that depends on how many units it has."""
+    """Whether the time of its GPU work depends on the number of units."""
     return any(one.scaling or any(isinstance(part, Kernel) for part in one.parts) for one in task.gpu_segments)

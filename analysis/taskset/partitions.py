@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Parts of the GPU in a taskset file: checks across tables, and the times of GPU work where it executes."""
+"""Parts of the GPU in a taskset file: checks across tables, and the times of GPU work in a task's own part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpurt.types import Document
 
 
 def check_units(values: Document | None, platform: Platform | None, path: Where, report: Mistakes) -> None:
-    """Reports a part of the GPU without a CU, with CUs beyond the GPU's, or with more than its mask has."""
+    """Reports a part of the GPU without CUs, with CUs beyond the GPU's, or with more than its mask has."""
     if values is None:
         return
     units, mask = values.get("compute_units"), int(values.get("cu_mask", "0x1"), 16)
@@ -33,13 +33,13 @@ def check_units(values: Document | None, platform: Platform | None, path: Where,
 
 
 def check_costs(values: Document, path: Where, report: Mistakes) -> None:
-    """Epsilon contains theta."""
+    """Reports an epsilon that is less than theta, which it contains."""
     if "epsilon" in values and values.get("theta", 0) > values["epsilon"]:
         report.add((*path, "epsilon"), "epsilon: is alpha + theta, so it cannot be less than theta")
 
 
 def made_partitions(values: Document) -> Partition:
-    """The partition that a table describes.  If only epsilon is known, all of it may be alpha."""
+    """The partition that a table describes.  If only epsilon is known, alpha may be all of it."""
     mask, epsilon = values.get("cu_mask"), values.get("epsilon")
     rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask", "epsilon")}
     if epsilon is not None:
@@ -86,7 +86,7 @@ def check_partitions(taskset: Taskset, report: Mistakes) -> None:
 
 
 def _check_processes(taskset: Taskset, report: Mistakes) -> None:
-    """A process has one GPU context, hence one partition."""
+    """Reports processes in several partitions: a process has one GPU context, hence one partition."""
     for name, tasks in taskset.processes.items():
         for task in tasks:
             if task.partition != tasks[0].partition:
@@ -95,7 +95,7 @@ def _check_processes(taskset: Taskset, report: Mistakes) -> None:
 
 
 def _check_size(partition: Partition, platform: Platform, path: Where, report: Mistakes) -> None:
-    """The GPU can have a partition of that size."""
+    """Reports a partition of a size that the GPU cannot have."""
     if partition.size is None:
         report.add(path, '"compute_units" is missing: how many SMs or CUs the partition has')
     elif platform.sizes and partition.size not in platform.sizes:
@@ -105,7 +105,7 @@ def _check_size(partition: Partition, platform: Platform, path: Where, report: M
 
 
 def _check_in_time(partition: Partition, path: Where, report: Mistakes) -> None:
-    """A partition in time must not have the keys of a partition that is a GPU of its own."""
+    """A partition in time must not have keys that make it a GPU of its own."""
     for key, there in (("policy", "policy"), ("epsilon", "alpha"), ("theta", "theta")):
         if getattr(partition, there) is not None:
             report.add((*path, key), f"{key}: goes with compute_units; without them the TSGs share the whole GPU")
@@ -114,7 +114,7 @@ def _check_in_time(partition: Partition, path: Where, report: Mistakes) -> None:
 
 
 def _check_all(taskset: Taskset, report: Mistakes) -> None:
-    """All partitions together: no CU is in two, and there are enough."""
+    """All partitions together: no CU is in two, and the GPU has enough CUs."""
     there = taskset.platform.compute_units
     if not there and any(partition.size is not None for partition in taskset.partitions):
         report.add(("platform",), "compute_units is missing: [[partition]] divides them")
@@ -132,7 +132,7 @@ def _check_all(taskset: Taskset, report: Mistakes) -> None:
 
 
 def _check_intensities(taskset: Taskset, report: Mistakes) -> None:
-    """Where a conflict can slow work down, it has to be known which tasks conflict."""
+    """If a conflict can slow work down, each task must state its intensity."""
     matters = taskset.platform.cross_contention > 1 or any(t.conflict > 1 for t in taskset if _counts(t))
     for index, task in enumerate(taskset.tasks):
         if task.intensity is None and matters and _counts(task):
@@ -146,7 +146,7 @@ def _counts(task: Task) -> bool:
 
 
 def placed_in(taskset: Taskset, report: Mistakes) -> Taskset:
-    """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included.
+    """The taskset with the times of GPU segments in their tasks' partitions, conflicts included.
 
     In a task that releases another one, kernels and times by units have the best case 0: see chains.with_least_times.
     """
@@ -184,7 +184,7 @@ def _placed(index: int, task: Task, platform: Platform, around: Neighbours, repo
 
 
 def _timed(segment: GpuSegment, units: int, factor: Fraction, where: Where, report: Mistakes) -> GpuSegment:
-    """The segment with its time on ``units`` units, times the factor.  A plain time is that on the task's units."""
+    """The segment with its time on ``units`` units, times the factor.  A plain time is for the task's own units."""
     curve = segment.scaling
     if curve is None and (factor == 1 or not units):
         worst = Kernel.falling([(1, segment.pure.worst)]).worst(1, factor)

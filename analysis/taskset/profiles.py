@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The GPUs of a taskset file and its profiles: what named kernels take on each number of units, and their power."""
+"""The GPUs and profiles of a taskset file: the time of named kernels on each number of units, and their power."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MISSING_PROFILES = "what the tasks' kernels take"
 
 @dataclass
 class SpatialReader:
-    """Reads [[gpu]] and [[profile]].  ``names``: of what has been read, each after the word for its table."""
+    """Reads [[gpu]] and [[profile]].  ``names``: the names read so far, each after its table's kind."""
 
     path: Path
     document: Document
@@ -35,7 +35,7 @@ class SpatialReader:
     def tables(
         self, key: str, table: dict[str, schema.Field], missing: str
     ) -> list[tuple[Where, Document | None]]:
-        """The [[key]] tables with their places; None for one with mistakes.  ``missing``: what a file without lacks."""
+        """The [[key]] tables and their places; None for one with mistakes.  ``missing``: the error if there is none."""
         entries = self.document.get(key, [])
         if not isinstance(entries, list):
             self.report.add((key,), f"write [[{key}]], with two brackets, for each {key}")
@@ -61,7 +61,7 @@ class SpatialReader:
         self.names.add(f"{key} {name}")
 
     def knows_gpu(self, name: str | None, where: Where) -> bool:
-        """Whether the file has the GPU that a task names, if it names one; else that is a mistake."""
+        """Whether the file has the GPU that a task names, or the task names none; reports it otherwise."""
         if name is None or f"gpu {name}" in self.names:
             return True
         cure = cure_of_time((*where, "gpu"), name)
@@ -118,7 +118,7 @@ class SpatialReader:
         return found
 
     def _lengths(self, where: Where, gpus: list[SpatialGpu]) -> None:
-        """A profile has a time for each unit of the GPU; that is told also if something else in it is wrong."""
+        """Reports a profile without a time for each unit of the GPU, even if it has other mistakes."""
         entry = self.document["profile"][where[1]]
         tables = entry.get("on") if isinstance(entry, dict) else None
         for index, one in enumerate(tables if isinstance(tables, list) else []):
@@ -129,7 +129,7 @@ class SpatialReader:
                 self.report.add((*where, "on", index, "kernel"), text)
 
     def _included(self, where: Where, path: Path, gpus: list[SpatialGpu]) -> dict[str, Profile]:
-        """The profiles of another file.  Raises TasksetError about that file; a missing file is a mistake here."""
+        """The profiles of another file.  Raises TasksetError about that file; reports a missing file as a mistake."""
         try:
             document, report = document_of(path, read_text(path))
         except TasksetError:
@@ -149,7 +149,7 @@ class SpatialReader:
         return found
 
     def _kernels(self, where: Where, entries: list[Document], gpus: list[SpatialGpu]) -> dict[str, PoweredKernel]:
-        """The kernels by type of GPU, without those for types that the file lacks."""
+        """The kernels by type of GPU, without kernels for types that the file lacks."""
         found: dict[str, PoweredKernel] = {}
         for index, one in enumerate(entries):
             place, kind = (*where, "on", index), one["gpu"]
@@ -177,9 +177,9 @@ class SpatialReader:
 
 
 class Profiles:
-    """The work of a file's tasks that name profiles, for bounds and simulations of one GPU.
+    """The work of tasks that name profiles, for bounds and simulations of one GPU.
 
-    A job's copies and kernel become a copy, a kernel with a time for each number of units, and a copy.
+    Copies and kernel of a job become a copy, a kernel with a time for each number of units, and a copy.
     """
 
     def __init__(self, path: Path, document: Document, report: Mistakes) -> None:
@@ -189,7 +189,7 @@ class Profiles:
         self.profiles = self.reader.profiles(self.gpus)
 
     def with_units(self, platform: object) -> object:
-        """The [platform] with the units of the file's one GPU, if it does not say how many there are."""
+        """The [platform], with the units of the file's one GPU if [platform] does not state how many there are."""
         if not isinstance(platform, dict) or len(self.gpus) != 1:
             return platform
         gpu = self.gpus[0]
@@ -200,7 +200,7 @@ class Profiles:
         return {**platform, "compute_units": units}
 
     def check(self, values: Document, where: Where) -> None:
-        """Reports profiles of a task, or a GPU, that the file lacks."""
+        """Reports profiles or a GPU that a task names and the file lacks."""
         if not self.reader.knows_gpu(values.get("gpu"), where):
             return
         for index, segment in enumerate(values.get("segments") or []):
@@ -224,7 +224,7 @@ class Profiles:
         return self.profiles[name].on.get(self._gpu(values).kind) if name in self.profiles else None
 
     def spelt_out(self, values: Document) -> list[Document]:
-        """A task's segments without names of profiles."""
+        """A task's segments, in which work replaces names of profiles."""
         found: list[Document] = []
         for segment in values["segments"]:
             if "profile" not in segment:
@@ -240,7 +240,7 @@ class Profiles:
         return found
 
     def unmodelled(self) -> tuple[Problem, ...]:
-        """Several GPUs, and units that jobs may not use: only plans of energy support them."""
+        """Several GPUs, and units that jobs must not use: only energy plans support them."""
         if len(self.gpus) > 1:
             text = f"gpu: bounds and simulations are about one GPU, and the file has {len(self.gpus)}; keep one [[gpu]]"
             return (self.report.problem(("gpu", 1), f"{text} (gpurt plan energy takes several)"),)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A taskset file with other partitions: replaces [[partition]] and what tasks say of theirs, and keeps the rest."""
+"""A taskset file with other partitions: replaces [[partition]] and the tasks' keys for it, and keeps the rest."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gpurt.units import format_time
 
 
 def with_partitions(path: Path, text: str, partitions: Sequence[Partition], names: Mapping[str, str]) -> str:
-    """The file's text with these partitions, and each task in the one that ``names`` has for it.
+    """The file's text with these partitions, and each task in the partition that ``names`` has for it.
 
-    The text is read back, and all else in it compared with what it was.  Raises FileError if it would have a mistake,
-    such as a size that its platform does not have, or if the layout is not understood.
+    The result is read back, and everything else compared with the old text.  Raises FileError if the result would have
+    a mistake, such as a size that its platform does not have, or if the layout is not understood.
     """
     for entry in document_of(path, text)[0].get("task", []):
         if entry["name"] in names and isinstance(entry.get("partition"), dict):
@@ -37,7 +37,7 @@ def with_partitions(path: Path, text: str, partitions: Sequence[Partition], name
         homes = {entry["name"]: entry.get("partition") for entry in tables.get("task", [])}
         if _rest(tables) != _rest(document_of(path, text)[0]) or any(homes[task] != names[task] for task in names):
             raise _not_understood(path)
-    except (TasksetError, ValueError, KeyError):  # TOML that is wrong is a ValueError
+    except (TasksetError, ValueError, KeyError):  # wrong TOML raises ValueError
         raise _not_understood(path) from None
     try:
         read = parse(path, made).taskset
@@ -55,13 +55,13 @@ def _not_understood(path: Path) -> FileError:
 
 
 def _rest(tables: Document) -> Document:
-    """The tables that may not change: all except [[partition]] and the partitions that tasks name."""
+    """The tables that must not change: all except [[partition]] and the partitions that tasks name."""
     tasks = [{key: value for key, value in task.items() if key != "partition"} for task in tables.get("task", [])]
     return {**tables, "task": tasks, "partition": None}
 
 
 def _without_tables(path: Path, text: str) -> str:
-    """The text without its [[partition]] tables; comments above the table that follows stay."""
+    """The text without its [[partition]] tables; comments above the next table stay."""
     lines, where = lines_in(text), lines_of(text)
     for index in reversed(range(len(document_of(path, text)[0].get("partition", [])))):
         first = where["partition", index] - 1

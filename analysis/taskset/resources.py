@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Resources of a taskset file: what one task at a time can hold, and their critical sections."""
+"""Resources of a taskset file, each held by one task at a time, and their critical sections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpurt.types import Document
 def read_resources(
     tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes
 ) -> tuple[Resource, ...]:  # fmt: skip
-    """The resources of tables whose fields are right; reports mistakes in what they say of the tasks."""
+    """The resources of tables whose fields are right; reports contradictions between resources and tasks."""
     known = {task.name: task for task in tasks}
     found = []
     for at, values in tables:
@@ -29,7 +29,7 @@ def read_resources(
 
 
 def _check(one: Resource, known: dict[str, Task], path: Where, report: Mistakes) -> None:
-    """Each section is of a task, short enough for one of its CPU segments, and on one CPU unless tasks spin."""
+    """Each section names a task, is no longer than a CPU segment of it, and is on one CPU unless tasks spin."""
     cpus: dict[int, str] = {}
     for at, section in enumerate(one.sections):
         where, name = (*path, at), section.task

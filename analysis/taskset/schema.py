@@ -34,18 +34,18 @@ class Mistakes:
 
     @cached_property
     def _lines(self) -> dict[Path, int]:
-        """Looked for with the first mistake: that takes twice as long as to read the file."""
+        """The line of each value; computed at the first mistake: it takes twice as long as reading the file."""
         try:
             return lines_of(self.text)
-        except RecursionError:  # TOML's reader was called by fewer functions
+        except RecursionError:  # fewer frames were on the stack when TOML's reader parsed it
             return {}
 
     def problem(self, path: Path, message: str) -> Problem:
-        """What is wrong, or not known, about the value at ``path``."""
+        """A mistake in, or an unknown fact about, the value at ``path``."""
         return Problem(line_of(self._lines, path), message)
 
     def add(self, path: Path, message: str) -> None:
-        """Notes a mistake at ``path``."""
+        """Records a mistake at ``path``."""
         self.problems.append(self.problem(path, message))
 
 
@@ -72,7 +72,7 @@ class Field:
     assumes: str = ""
 
 
-#: How a task's times are written.
+#: An example of a task's times, for messages.
 IN_SEGMENTS = 'segments = [{ cpu = "1ms" }, { misc = "0ms", gpu = "5ms" }]'
 
 
@@ -166,7 +166,7 @@ def choice(*options: str) -> ValueKind:
 
 
 def time(low: int = 0) -> ValueKind:
-    """A time with a unit, read as nanoseconds; ``low`` ns at least."""
+    """A time with a unit, at least ``low`` ns, read as nanoseconds."""
 
     def read(value: TomlValue, path: Path, report: Mistakes) -> int | None:
         if isinstance(value, str):
@@ -205,7 +205,7 @@ def frequency() -> ValueKind:
 
 
 def span() -> ValueKind:
-    """A worst-case time, or a table of the worst and the best case."""
+    """A worst-case time, or a table of the worst case and the best case."""
     one = time()
 
     def read(value: TomlValue, path: Path, report: Mistakes) -> Span | None:
@@ -225,7 +225,7 @@ def span() -> ValueKind:
 
 
 def gpu_time() -> ValueKind:
-    """A span, or how the time depends on compute units: read as a Span or a Kernel."""
+    """A span, or a dependence of the time on compute units; read as a Span or a Kernel."""
     plain = span()
 
     def read(value: TomlValue, path: Path, report: Mistakes) -> Span | Kernel | None:
@@ -251,7 +251,7 @@ _MEASURED_SCHEMA = {
 
 
 def _measured(value: Document, path: Path, report: Mistakes) -> Kernel | None:
-    """A table of times by numbers of units; a time between two is that of the smaller number."""
+    """A table of times by numbers of units; between two numbers, the time on the smaller number counts."""
     before = len(report.problems)
     for key in value.keys() - {"units"}:
         report.add((*path, key), f"unknown key {quoted(key)}; a measured time has units only")
@@ -316,7 +316,7 @@ def either(one: ValueKind, table_of: ValueKind, what: str) -> ValueKind:
 
 
 def read_table(value: Document, fields: dict[str, Field], path: Path, report: Mistakes) -> Document:
-    """The fields that are present and right; reports all others, also unknown and missing ones."""
+    """The fields that are present and right; reports wrong, unknown and missing fields."""
     values = {}
     for key, item in value.items():
         if key not in fields:
@@ -337,7 +337,7 @@ def quoted(text: str) -> str:
 
 
 def _key(path: Path) -> str:
-    """The name of the value at ``path`` in a message: its key, with its place if it is in an array."""
+    """The name in messages of the value at ``path``: its key, and its index if it is in an array."""
     return f"{path[-2]}[{path[-1] + 1}]" if isinstance(path[-1], int) else path[-1]
 
 
@@ -346,7 +346,7 @@ def _label(path: Path) -> str:
     return "".join(f".{word}" if index and not word.startswith("[") else word for index, word in enumerate(words))
 
 
-#: Keys that descriptions of systems like these have, and what takes their place here, or why nothing does.
+#: Keys of other descriptions of systems, and the key to use here instead, or why there is none.
 _ONE_BUS = "there is one bus for both directions, which carries one copy at a time (docs/rtgpu.md)"
 _SIZES = "units = { minimum = 2, step = 2 } says which numbers of units there are"
 _ONE_VALUE = "a sampled link is of the last value; no bound is known for a buffer of several"
@@ -369,10 +369,10 @@ ABSENT = {
 }  # fmt: skip
 
 
-#: Keys that other descriptions have for how often a task is released, and for its execution time.
+#: Keys of other descriptions for the rate of a task's releases, and for its execution time.
 RATES = {"rate", "frequency", "freq", "hz", "fps", "publish_rate"}
 _TIMES = {"wcet", "c", "execution_time", "execution", "exec_time", "runtime", "duration", "misc", "copy", "kernel"}
-#: Other words for keys, where these are the table's.
+#: Other words for keys, each with the table's own key.
 _CALLED = {
     "deadline": "max_reaction", "latency": "max_reaction", "end_to_end": "max_reaction", "callbacks": "tasks",
     "type": "kind", "core": "cpu", "affinity": "cpu",
@@ -380,14 +380,14 @@ _CALLED = {
 
 
 def of_rate(value: TomlValue) -> str:
-    """A period that is no longer than that of so many releases a second; a text without a number has none."""
+    """The period for this many releases a second, rounded down; a text without a number has none."""
     found = re.fullmatch(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(k?)(?:hz|fps)?\s*", str(value), re.IGNORECASE)
     hertz = Fraction(found[1]) * (1000 if found[2] else 1) if found else Fraction(0)
     return f'"{int(10**6 / hertz) / 1000}ms"' if 0 < hertz <= 10**6 else ""
 
 
 def cure_of_time(path: Path, value: str) -> str:
-    """The cure, to be appended, of a time at a task's `cpu` or `gpu`, or of a frequency where a time belongs."""
+    """The cure, to be appended, for a time at a task's `cpu` or `gpu`, or for a frequency instead of a time."""
     if path[0] == "task" and path[2:] in (("cpu",), ("gpu",)) and re.fullmatch(TIME_PATTERN, value):
         return f"; execution times belong into segments: {IN_SEGMENTS}"
     if re.search(r"(hz|fps)\s*$", value, re.IGNORECASE) and (period := of_rate(value)):
@@ -396,9 +396,9 @@ def cure_of_time(path: Path, value: str) -> str:
 
 
 def foreign(key: str, value: TomlValue, known: Collection[str]) -> str:
-    """The key to use here instead of a key of another format, to append to a message; empty for any other key.
+    """The cure for a key of another format, to append to a message; empty for any other key.
 
-    ``known``: the keys that there are in its place.
+    ``known``: the keys that the table has.
     """
     if "period" in known and key.lower() in RATES:
         return f'; a period says how often: period = {of_rate(value) or "1 / rate"}'

@@ -68,9 +68,9 @@ SEGMENT = {
 }  # fmt: skip
 #: The key of a segment in which a task starts its workers.
 WORKERS_KEY = "workers"
-#: The keys that only go with a kernel.
+#: The keys that are only for kernels.
 _OF_KERNEL = {"overhead", "interleave", "block"}
-#: The keys of the other segments.
+#: The keys of the other kinds of segments.
 _ALONE = (
     {"cpu"}, {"misc", "gpu"}, {"misc", "gpu", "ready"}, {"copy"}, {"kernel_times"}, {"profile"}, {"workers"},
     {"workers", "hold"},
@@ -91,7 +91,7 @@ _INCOMPLETE = {
 
 
 def check_segments(segments: list[Document], units: int, period: int | None, path: Where, report: Mistakes) -> None:
-    """Reports segments that are of no kind, and kernels and copies that cannot be.  ``units``: of the platform."""
+    """Reports segments of no known kind, and impossible kernels and copies.  ``units``: the platform's."""
     for index, segment in enumerate(segments):
         where = (*path, index)
         keys = set(segment)
@@ -118,13 +118,13 @@ def _check_kernel(segment: Document, where: Where, report: Mistakes) -> None:
 
 
 def uses_gpu(task: Document) -> bool:
-    """Whether a [[task]], perhaps one with mistakes, has segments that are not of the CPU alone."""
+    """Whether a [[task]], which may have mistakes, has segments that use more than the CPU."""
     segments = task.get("segments")
     return isinstance(segments, list) and any(isinstance(one, dict) and set(one) != {"cpu"} for one in segments)
 
 
 def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
-    """The segments, without those that start workers, except where the task holds a segment meanwhile.
+    """The segments; those that start workers are left out, unless the task holds a segment while these execute.
 
     Copies and kernels in a row are the parts of one GPU segment.
     """
@@ -140,7 +140,7 @@ def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
 
 
 def _gpu(segment: Document) -> GpuSegment:
-    """A GPU segment.  One that scales has its time when all tasks are known (partitions.placed)."""
+    """A GPU segment.  A segment that scales gets its time when all tasks are known (partitions.placed_in)."""
     time, ready = segment["gpu"], segment.get("ready")
     if isinstance(time, Span):
         return GpuSegment(segment["misc"], time, ready=ready)

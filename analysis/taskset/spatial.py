@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables [[gpu]] and [[profile]], field by field, and [[task]] as plans of energy read it."""
+"""The fields of the tables [[gpu]] and [[profile]], and of [[task]] for energy plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpurt.units import POWER_PATTERN, TIME_PATTERN, parse_power
 
 
 def power(low: int = 0) -> ValueKind:
-    """A power with a unit, read as microwatts; ``low`` uW at least."""
+    """A power with a unit, at least ``low`` uW, read as microwatts."""
 
     def read(value: TomlValue, path: Where, report: Mistakes) -> int | None:
         if not isinstance(value, str):
@@ -34,7 +34,7 @@ def power(low: int = 0) -> ValueKind:
 
 
 def short_time(low: int = 0) -> ValueKind:
-    """A time of at most 13 days, so that sums of them fit into 64 bits."""
+    """A time of at most 13 days, so that sums of such times fit into 64 bits."""
     plain = schema.time(low)
 
     def read(value: TomlValue, path: Where, report: Mistakes) -> int | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The text of a taskset file, and its tables as TOML has them, with their lines."""
+"""The text of a taskset file, and its tables as TOML represents them, with their lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 MAX_TASKSET_BYTES = 64 * 2**20
-#: More tasks than these take longer to read than somebody waits.
+#: Reading more tasks takes longer than a user would wait.
 MAX_TASKS_READ = 5000
 _TASK = re.compile(r"^[ \t]*\[\[[ \t]*task[ \t]*\]\]", re.MULTILINE)
 
@@ -32,7 +32,7 @@ def document_of(path: Path, text: str) -> tuple[Document, Mistakes]:
         return tomllib.loads(text), Mistakes(text)
     except tomllib.TOMLDecodeError as error:
         raise TasksetError(path, [_syntax_problem(error, text)]) from None
-    except ValueError:  # Python refuses to read integers of thousands of digits
+    except ValueError:  # Python refuses integers of thousands of digits
         raise TasksetError(path, [Problem(1, "an integer is far too large")]) from None
     except RecursionError:
         raise TasksetError(path, [Problem(1, "nested too deeply")]) from None
@@ -44,7 +44,7 @@ def read_text(path: Path) -> str:
 
 
 def decoded(path: Path, raw: bytes) -> str:
-    """The text of a file of that name with that content.  Raises TasksetError if it is not UTF-8, or empty."""
+    """The text of a file with that name and content.  Raises TasksetError if it is not UTF-8, or empty."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -56,7 +56,7 @@ def decoded(path: Path, raw: bytes) -> str:
     return text
 
 
-#: Complaints of the parser, what stands where it stopped, and words for somebody who does not know its grammar.
+#: The parser's messages, what is at the place where it stopped, and a message for users who do not know its grammar.
 _WORDS = (
     ("Invalid initial character", "}", "a table in braces does not end with a comma; leave the last one out"),
     ("Invalid initial character", "[\n#]|$", "a table in braces stands on one line; only [ ] goes over several"),
@@ -83,7 +83,7 @@ _WORDS = (
 
 
 def _syntax_problem(error: Exception, text: str) -> Problem:
-    """The parser's complaint in a reader's words, with the line that its text names."""
+    """The parser's complaint in a user's words, with the line that its text names."""
     found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
     message = str(error)[: found.start()] if found else str(error)
     lines = text.replace("\r\n", "\n").rstrip().split("\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Threads that serve several tasks in a taskset file: their tables, and what tables of tasks may say beside them."""
+"""Threads of a taskset file that serve several tasks: their tables, and the keys that their tasks' tables may have."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from analysis.taskset.schema import Field, Mistakes, quoted
 from analysis.taskset.segments import uses_gpu
 from gpurt.types import Document
 
-#: Keys of a thread that each of its tasks would have by itself.
+#: Keys of a thread's table; a task without such a thread has them itself.
 OF_THREAD = ("cpu", "priority", "gpu_priority", "command", "cgroup", "group", "process")
-#: Keys of a task that only mean something in a thread.
+#: Keys of a task that have a meaning only in a thread.
 IN_THREAD = ("thread", "rank", "kind")
-#: Where they belong, by whether the task is in a thread.
+#: Where these keys belong, by whether the task is in a thread.
 WRONG = {
     True: "goes into its [[thread]], which has one for all of its tasks",
     False: 'goes with thread = "...", the name of a [[thread]]',
@@ -23,12 +23,12 @@ SERVED = {key: one for key, one in TASK.items() if key not in OF_THREAD}
 
 
 def fields_of(entry: Document) -> dict[str, Field]:
-    """The fields that a [[task]] may have: one in a thread has neither CPU nor priorities of its own."""
+    """The fields that a [[task]] may have: a task of a thread has neither CPU nor priorities of its own."""
     return SERVED if "thread" in entry else TASK
 
 
 def misplaced(entry: Document, path: Where, report: Mistakes) -> Document:
-    """The table without the keys of its thread, and without keys that need a thread; these are reported."""
+    """The table without keys that belong to its thread, and without keys that need a thread; reports both."""
     wrong = OF_THREAD if "thread" in entry else IN_THREAD
     for key in wrong:
         if key not in entry:
@@ -38,7 +38,7 @@ def misplaced(entry: Document, path: Where, report: Mistakes) -> Document:
 
 
 def check_threads(document: Document, report: Mistakes) -> None:
-    """Reports contradictions between the tables of threads and of their tasks, even if these have other mistakes."""
+    """Reports contradictions between the tables of threads and of their tasks, even beside other mistakes."""
     threads = {one["name"]: (at, one) for at, one in _tables(document, "thread") if isinstance(one.get("name"), str)}
     served: dict[str, list[tuple[int, Document]]] = {name: [] for name in threads}
     there = f"there are {', '.join(threads)}"[:200] if threads else "the file has no [[thread]]"
@@ -65,7 +65,7 @@ def _tables(document: Document, kind: str) -> list[tuple[int, Document]]:
 
 
 def _check_ranks(order: Order, served: list[tuple[int, Document]], report: Mistakes) -> None:
-    """Ranks are different, timers that are looked at first have the first ones, and a fifo has none."""
+    """Ranks are distinct, timers that the thread looks at first have the first ranks, and a fifo has no ranks."""
     seen: dict[int, str] = {}
     late: str | None = None
     for at, one in sorted(served, key=lambda pair: pair[1]["rank"] if _ranked(pair[1]) else -1):
@@ -85,7 +85,7 @@ def _check_ranks(order: Order, served: list[tuple[int, Document]], report: Mista
 
 
 def _check_timer(one: Document, late: str | None, path: Where, report: Mistakes) -> str | None:
-    """Returns the first task by rank that is no timer."""
+    """Returns the first task by rank that is not a timer."""
     if "kind" not in one:
         report.add(path, '"kind" is missing: order ros2-live-timers looks at timers before all others')
     elif one["kind"] != Callback.TIMER.value:
@@ -100,7 +100,7 @@ def _ranked(one: Document) -> bool:
 
 
 def _check_parts(name: str, served: list[tuple[int, Document]], report: Mistakes) -> None:
-    """A thread is one client, which has one part of the GPU, waits in one way and is raised in one form."""
+    """A thread is one client: it has one part of the GPU, one waiting mode and one form."""
     users = [(at, one) for at, one in served if uses_gpu(one)]
     for key, usual in (("partition", None), ("waiting", "suspend"), ("form", None)):
         for at, one in users:

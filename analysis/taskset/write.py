@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Changes of a taskset file by commands: sets values of tasks, and keeps comments and layout."""
+"""Changes of a taskset file by commands: they set values of tasks, and keep comments and layout."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ else:  # pragma: no cover
 
 #: By key of a task's table, then by task.
 Values = Mapping[str, Mapping[str, int | str]]
-#: The form of a task's value: a number, or a string in either kind of quotes.
+#: The regular expression of a task's value: a number, or a string in either kind of quotes.
 VALUE = r"(\d+|\"[^\"]*\"|'[^']*')"
 
 
 def write_values(path: Path | str, values: Values, policy: str | None = None) -> None:
     """Sets keys of tasks in the file, such as ``{"gpu_priority": {"camera": 7}, "waiting": {"camera": "busy"}}``.
 
-    ``policy``: what the platform's policy becomes; None leaves it.
+    ``policy``: the platform's new policy; None leaves the old one.
 
-    The file is replaced as a whole or not at all.  Raises FileError if it cannot be read or written, or if the change
-    would not leave a taskset file.  Raises TasksetError if it is not one now.
+    The file is replaced as a whole or not at all.  Raises FileError if it cannot be read or written, or if the result
+    would be no taskset file.  Raises TasksetError if it is none now.
     """
     path = Path(path)
     known = {task.name for task in load(path).taskset}
@@ -81,7 +81,7 @@ def with_policy(path: Path, text: str, policy: str) -> str:
         made = _replaced(text, platform, policy)
         if tomllib.loads(made)["platform"].get("policy") == policy:
             return made
-    except (ValueError, KeyError):  # TOML that is wrong is a ValueError
+    except (ValueError, KeyError):  # wrong TOML raises ValueError
         pass
     raise _not_understood(path, "policy")
 
@@ -99,7 +99,7 @@ def _replaced(text: str, platform: Mapping[str, object], policy: str) -> str:
 
 
 def lines_in(text: str) -> list[str]:
-    """The lines as TOML counts them, endings kept: U+2028 and the like, at which str.splitlines breaks, end none."""
+    """The lines as TOML counts them, with endings.  U+2028 and others at which str.splitlines breaks end no line."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -110,7 +110,7 @@ def _ending(line: str) -> str:
 def with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
     """The text with ``key`` replaced if the task has it, else added below its ``priority``.
 
-    A key that a thread has for all of its tasks is written in the thread's table.
+    If the task has a thread, and the key belongs to threads, the key is written in the thread's table.
     """
     document = tomllib.loads(text)
     wanted = dict(tasks)
@@ -123,7 +123,7 @@ def with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
 
 
 def _with(text: str, kind: str, key: str, values: Mapping[str, int | str]) -> str:
-    """The text with ``key`` of tables of that kind set, by their names."""
+    """The text with ``key`` set in those tables of kind ``kind`` whose names are in ``values``."""
     lines = lines_in(text)
     where = lines_of(text)
     inserts: list[tuple[int, str]] = []
