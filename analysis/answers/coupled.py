@@ -2,9 +2,9 @@
 """Planning where tasks of all partitions share CPUs: the tests `gcaps-suspend` and `gcaps-busy` inside partitions.
 
 With D for R in every jitter, the `partitioned-suspend` bounds for a partition's tasks depend on its members and its
-size.  They depend on no other size: G^e of other partitions does not appear.  By L4 they do not grow with the size.  So merges
-can use them as their test.  Bounds under busy waiting depend on all sizes.  They only check a plan made for suspension,
-and partitions whose tasks fail the check grow.  In the end, the whole file is tested
+size.  They depend on no other size: G^e of other partitions does not appear.  By L4 they do not grow with the size.
+So merges can use them as their test.  Bounds under busy waiting depend on all sizes.  They only check a plan made for
+suspension, and partitions whose tasks fail the check grow.  In the end, the whole file is tested
 (docs/readings/inside-partitions.md, "GCAPS inside partitions").
 """
 
