@@ -11,7 +11,6 @@ void gpurt_bus_init(struct gpurt_bus *b)
 void gpurt_bus_node_init(struct gpurt_bus_node *n)
 {
 	*n = (struct gpurt_bus_node){ .state = GPURT_STATE_IDLE };
-	INIT_LIST_HEAD(&n->node);
 }
 
 /* The most urgent request, the first of its equals; NULL: none waits. */

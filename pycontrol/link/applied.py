@@ -20,7 +20,7 @@ def apply_settings(
 ) -> None:  # fmt: skip
     """Has processes join groups and sets their priorities, both by pid; then makes the settings on the node.
 
-    ``clients``: all clients of the host, in their present state.  ``node``: the opened node, needed for settings.
+    ``clients``: all clients of the host, in their present state.  ``node``: the opened node, if there are settings.
 
     Raises RefusedError if something is refused.  Then all but the groups is as it was before, or the text says what is
     not: processes stay in groups that they have joined.
@@ -34,7 +34,7 @@ def apply_settings(
         for pid, priority in priorities.items():
             changed += [one for one in clients if one.pid == pid]
             control.set_priority(pid, priority)
-        if node and settings:
+        if node:
             tegra.apply(node, settings)
 
 

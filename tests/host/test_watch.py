@@ -25,6 +25,7 @@ from links import MS, PATIENCE
 from processes import StartHost, at_priority, host_at, on_cpu
 from watched import BOOT, BRIEF, FILE
 
+from analysis.answers.registry import find_test
 from analysis.taskset import load
 from analysis.traces.trace import Event, Kind
 from gpurt import Client, job, segment
@@ -478,6 +479,16 @@ def test_findings_of_one_kind_are_told_once_and_counted(
     said = [line.split("  ")[1] for line in capsys.readouterr().out.splitlines()]
     line = "assumption: period: a: text"
     assert said == [line, line.replace("a: text", "b: text"), f"{line} (2 more like it before)"]
+
+
+@pytest.mark.parametrize("bounds", [{"camera": 1}, {}])
+def test_a_watch_says_what_it_compares_with(bounds: dict[str, int], capsys: pytest.CaptureFixture[str]) -> None:
+    test = find_test("gcaps-suspend")
+    with click.Context(click.Command("watch")):
+        Teller(False).begin(Path("set.toml"), test, bounds, [], ["a note"])
+    compared = "the bounds of gcaps-suspend" if bounds else "deadlines only"
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == ("", ["note: a note", f"watching: {compared}; Ctrl-C ends it"])
 
 
 def test_a_finding_has_its_time_of_day(capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,17 +118,17 @@ def test_a_mask_is_set_before_the_queue_is_active(start: Start, plane: Control, 
 
 
 def test_the_programs_own_mask_is_intersected(start: Start, gpu: FakeGpu) -> None:
-    program = start(family="hip", GPURT_CU_MASK="0x3c")
+    program = start(family="hip", GPURT_CU_MASK="0x3c0000003c")
 
     def masks() -> list[str]:
         return [queue["mask"].rstrip("0") for queue in gpu.groups(program.pid)]
 
     program.do("own-queue 100", "own-mask 0xf0")
-    assert sorted(masks()) == ["3", "3c"]  # bytes 30 and 3c
+    assert sorted(masks()) == ["300000003", "3c0000003c"]  # bytes 30 and 3c
     program.send("own-mask 0xf00")
     assert program.answer() == "error 999"
     assert "none of these compute units: refused" in program.said()
-    assert sorted(masks()) == ["3", "3c"]
+    assert sorted(masks()) == ["300000003", "3c0000003c"]
 
 
 # Off and on

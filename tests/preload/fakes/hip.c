@@ -238,7 +238,8 @@ static int swap(void)
 /* Calls of the driver that a test asks for. */
 EXPORT int fakeOwn(const char *what, int value)
 {
-	struct cu_mask mask = { .queue = own.queue, .bits = 32, .address = (uintptr_t)&value };
+	int words[] = { value, value };
+	struct cu_mask mask = { .queue = own.queue, .bits = 64, .address = (uintptr_t)words };
 	uint64_t number = own.queue;
 
 	if (!strcmp(what, "queue") || !strcmp(what, "bare-queue")) {
