@@ -25,19 +25,19 @@ from pycontrol.output import progress, render
 from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
 from pycontrol.table import COMMANDS, COMPLETE, GROUPS, LEAVES, CommandEntry
 
-#: Exit codes that no error of gpurt.errors has: a bug, and a reader such as head that has gone (as if by SIGPIPE).
+#: Exit codes that no error in gpurt.errors has: a bug, and a reader such as head that has gone (as if by SIGPIPE).
 BUG, NOBODY_READS = 70, 141
 
 #: Errors of writing to stdout: a full disk, a device that fails, a descriptor that is not open for writing.
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 #: Raised by click 8.2 and newer if there are no arguments; older ones print the help themselves.
 HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
-#: Of every command.
+#: Settings of every command.
 CONTEXT: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is asked for; help and completion import none."""
+    """A group that imports a command's module only when the command is called; help and completion import none."""
 
     def __init__(self, *args: Any, parts: Mapping[str, CommandEntry] = COMMANDS, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -62,13 +62,13 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named.  Raises UsageError, which names commands that are spelt so, or called so."""
+        """The named command.  Raises UsageError, which suggests commands of like spelling or meaning."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             raise click.UsageError(f"there is no command {args[0]!r}{_meant(args[0], ctx)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each group of commands under its heading."""
+        """Writes each group of commands under its heading."""
         shown = {name: entry for name, entry in self.parts.items() if not entry.hidden}
         headings = GROUPS if self.parts is COMMANDS else {"Commands": self.parts}
         longest = max(map(len, shown))
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
                     formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, and the options of the group."""
+        """The commands with this beginning, and the options of the group."""
         named = [(name, entry) for name, entry in self.parts.items()
                  if name.startswith(incomplete) and not entry.hidden]  # fmt: skip
         found = [CompletionItem(name, help=entry.summary) for name, entry in named]
@@ -92,7 +92,7 @@ def _sentences(entry: CommandEntry) -> str:
 
 
 def _meant(word: str, ctx: click.Context) -> str:
-    """The commands that a user may have meant: of that name in another group, of like spelling here, or there."""
+    """The commands that a user may have meant: of that name in another group, or of like spelling."""
     here = ctx.command.parts if isinstance(ctx.command, LazyGroup) else {}
     before = ctx.command_path.removeprefix("gpurt").strip()
     alike = [f"{before} {name}".strip() for name in near(word, here, 2)]
@@ -128,7 +128,7 @@ def find_command(path: str) -> click.Command:
 
 
 def _cut_off(context: click.Context, given: Sequence[str], code: int) -> None:
-    """Says that the command was ended while it computed, in the place of its progress bar if there is one."""
+    """Says that a signal ended the command while it computed, in place of its progress bar if there is one."""
     if is_terminal(sys.stderr):
         progress.end_shown()
         render.remark("\033[?25h")  # the bar hides the cursor
@@ -136,7 +136,7 @@ def _cut_off(context: click.Context, given: Sequence[str], code: int) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command, by default that of sys.argv, and returns its exit code.  An error is printed, not raised."""
+    """Runs a command, by default from sys.argv, and returns its exit code.  Prints errors, raises none."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     context = None
     try:
@@ -190,7 +190,7 @@ class ShownError:
 
 
 def _command_in(given: Sequence[str]) -> str | None:
-    """The command that arguments name, with its groups; None if they name none."""
+    """The command that the arguments name, with its groups; None if they name none."""
     entries, found, skip = COMMANDS, list[str](), False
     for word in given:
         if skip or word in entries:
@@ -214,7 +214,7 @@ def explain_error(error: BaseException) -> ShownError:
     if isinstance(error, click.ClickException):
         where = getattr(error, "ctx", None)
         hint = f" (see {where.command_path} --help)" if where else ""
-        said = error.format_message().replace("\n\t", " ")  # click lists choices so
+        said = error.format_message().replace("\n\t", " ")  # click's format for choices
         said = said.replace("is not a valid integer range", "is no whole number")
         return ShownError((f"{visible(said)}{hint}",), UsageError.exit_code)
     if isinstance(error, Terminated):
@@ -231,7 +231,7 @@ def explain_error(error: BaseException) -> ShownError:
 
 
 def _asked_for_json(context: click.Context | None, arguments: Sequence[str], error: BaseException) -> bool:
-    """Whether errors are to be JSON.  If click could not read the arguments, they are searched for the option."""
+    """Whether the user wants errors as JSON.  If click could not read the arguments, searches them for the option."""
     if isinstance(error, click.UsageError):
         return "--json" in takewhile(lambda word: word != "--", arguments)
     return context is not None and bool(context.meta.get(ASKED_FOR_JSON))

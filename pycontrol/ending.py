@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How commands end at Ctrl-C, SIGTERM and SIGHUP.  Those that record keep what they have (`asked`, `raised`).
+"""How commands end at Ctrl-C, SIGTERM and SIGHUP.
 
-Those that compute end soon, also while C code executes (`soon`).
+Commands that record keep what they have (`asked`, `raised_signals`); commands that compute end soon (`soon`).
 
 Python calls a signal's handler between two lines of Python, in the main thread.  A call of C code, or the end of a pool
-of threads, can keep Python from that for minutes.  So another thread is told of the signal as well, by the descriptor
-that Python's own handler in C writes to.  The other thread ends the process if the main thread has not done so after
-GRACE.
+of threads, can delay that for minutes.  So another thread learns of the signal as well, by the descriptor that Python's
+own handler in C writes to.  That thread ends the process if the main thread has not done so after GRACE.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from types import FrameType
 from gpurt import files
 from pycontrol.signals import END_SIGNALS, interrupt
 
-#: The signals that end a recording: Ctrl-C, a service's or a batch job's end, and that of a terminal or an ssh session.
+#: The signals that end a recording: Ctrl-C, the end of a service or batch job, the end of a terminal or ssh session.
 RECORDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long the main thread has to end by itself, seconds.
 GRACE = 0.5
-#: How long `tell` has, seconds: enough on a busy machine, and an end if nobody reads stderr.
+#: How long `tell` may take, seconds: enough on a busy machine, and a limit if nobody reads stderr.
 TELLING = 5.0
 
 
 class SignalEvent(threading.Event):
     """An event that a signal's handler may set.
 
-    A handler interrupts the main thread anywhere.  If that waits for a threading.Event, it may have the event's lock,
-    and the handler would wait for that for ever.
+    A handler interrupts the main thread anywhere.  A main thread that waits for a threading.Event may hold the event's
+    lock; a handler that sets the event would then wait for ever.
     """
 
     def __init__(self) -> None:
@@ -44,24 +43,24 @@ class SignalEvent(threading.Event):
         self._gate.acquire()
 
     def is_set(self) -> bool:
-        """As threading.Event has it."""
+        """As threading.Event."""
         return self._happened
 
     def set(self) -> None:
-        """As threading.Event has it, also in a signal's handler."""
+        """As threading.Event, but also safe in a signal's handler."""
         self._happened = True
-        with suppress(RuntimeError):  # it is free
+        with suppress(RuntimeError):  # the gate is free already
             self._gate.release()
 
     def clear(self) -> None:
-        """As threading.Event has it."""
+        """As threading.Event."""
         self._gate.acquire(blocking=False)
         self._happened = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """As threading.Event has it."""
+        """As threading.Event."""
         if not self._happened and self._gate.acquire(timeout=-1 if timeout is None else max(0, timeout)):
-            self.set()  # for others who wait
+            self.set()  # for other waiting threads
         return self._happened
 
 
@@ -69,9 +68,9 @@ class SignalEvent(threading.Event):
 def soon(tell: Callable[[int], None]) -> Iterator[None]:
     """While the context is entered, SIGINT and SIGTERM end the process within about a second.
 
-    ``tell``: called with the exit code if the main thread does not end the process, to say so.  Nothing that
-    `gpurt.files` has begun to write is left.  A signal that is ignored, or that a command handles itself, is let alone.
-    Does nothing outside the main thread, where no signal is handled.
+    ``tell``: called with the exit code, to report the end, if the main thread does not end the process.  No file that
+    `gpurt.files` has begun to write stays.  Signals that are ignored, or that a command handles itself, keep their
+    effect.  Does nothing outside the main thread, which alone handles signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -90,7 +89,7 @@ def soon(tell: Callable[[int], None]) -> Iterator[None]:
 
 @contextmanager
 def asked() -> Iterator[threading.Event]:
-    """While the context is entered, RECORDING set the event that this yields, and raise nothing.
+    """While the context is entered, signals of RECORDING set the event that this yields, and raise nothing.
 
     An exception between reading a packet and storing its event would lose the event.  For the main thread only.
     """
@@ -108,9 +107,9 @@ def raised_signals() -> Iterator[None]:
 
 @contextmanager
 def later() -> Iterator[None]:
-    """The signals of RECORDING take effect when the context is left.
+    """Delays the signals of RECORDING until the context is left.
 
-    By then the caller has noted what it began, so that it can undo that at its end.  The signals are not masked, for
+    By then the caller has noted what it began, so that it can undo it at its end.  Masking the signals would not help:
     another thread could get them, and Python's main thread would act on them at once.
     """
     late: list[int] = []
@@ -124,9 +123,9 @@ def later() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """RECORDING have this handler inside the context; one that is ignored (nohup) stays so.
+    """Sets this handler for RECORDING inside the context; an ignored signal (nohup) stays ignored.
 
-    Does nothing outside the main thread, where no signal is handled.
+    Does nothing outside the main thread, which alone handles signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -141,7 +140,7 @@ def _handled(handler: Callable[[int, FrameType | None], object]) -> Iterator[Non
 
 
 class _Watch:
-    """The thread that is told of signals, until it is closed."""
+    """The thread that learns of signals, until it is closed."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
@@ -153,11 +152,11 @@ class _Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread.  Where it is ending the process already, does not return."""
+        """Ends the thread.  Does not return if the thread is already ending the process."""
         with self._lock:
             self._closed.set()
         signal.set_wakeup_fd(self._before)
-        os.close(self._writer)  # which the thread reads as an end
+        os.close(self._writer)  # the thread reads that as its end
         self._thread.join()
 
     def _run(self) -> None:
@@ -178,9 +177,9 @@ class _Watch:
 
 
 def _kill_workers() -> None:
-    """Ends the processes of a pool.  Without a parent they would wait for work for ever.
+    """Ends the processes of a pool, which would otherwise wait for work for ever.
 
-    Its threads notice by themselves.
+    The pool's threads notice by themselves.
     """
     threading.excepthook = lambda _: None
     if pools := sys.modules.get("multiprocessing"):
@@ -189,7 +188,7 @@ def _kill_workers() -> None:
 
 
 def _forked() -> None:
-    """In a process of a pool: it handles signals unlike its parent, which ends it by SIGTERM."""
+    """Resets signal handling in a process of a pool: its parent ends it by SIGTERM."""
     if signal.getsignal(signal.SIGTERM) is interrupt:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What SIGINT and SIGTERM do to the command `gpurt`, from its first line on."""
+"""The effect of SIGINT and SIGTERM on the command `gpurt`, from its first line on."""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # not signal, which imports enum
 import os
 
-#: Exit codes after Ctrl-C and SIGTERM, those of a shell for a program that the signal ended.
+#: Exit codes after Ctrl-C and SIGTERM; a shell has the same for a program that the signal ended.
 INTERRUPTED, TERMINATED = 130, 143
 #: The signals that `interrupt` handles.
 END_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, where a command is to end as after Ctrl-C (pycontrol.ending)."""
+    """SIGTERM for a command that ends as after Ctrl-C (pycontrol.ending)."""
 
 
 def interrupt(number: int, frame: object) -> None:
-    """Raises KeyboardInterrupt or Terminated, except while a module is imported: then it ends the process.
+    """Raises KeyboardInterrupt or Terminated.  While a module is imported, ends the process instead.
 
     Not every import passes an exception on.  Extension modules replace it, and the callbacks of importlib's locks print
     it with a traceback.

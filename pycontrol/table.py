@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands of `gpurt`: where each is defined, and what --help and completion say of it without importing it."""
+"""The commands of `gpurt`: the module of each, and its texts for --help and completion, without importing it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-#: Set by the shell when it asks for completions.
+#: The variable that the shell sets when it asks for completions.
 COMPLETE = "_GPURT_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """A command: ``module`` of pycontrol.commands has its function, NAME_command.  Or a group of those in ``parts``.
+    """A command, whose function NAME_command is in ``module`` of pycontrol.commands; or a group with ``parts``.
 
-    ``summary`` fits one line.  ``about``: what the help of a group says after its first line.
+    ``summary`` fits one line.  ``about``: the help of a group after its first line.
     """
 
     summary: str
@@ -64,7 +64,7 @@ EXPERIMENT = {
     "run": CommandEntry("list published experiments, repeat them", "experiment"),
     "bounds": CommandEntry("bound a file's tasks by papers' tests", "experiment_bounds"),
 }
-#: Heading -> command name -> its entry, in the order in which --help has them.
+#: Heading -> command name -> its entry, in the order of --help.
 GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Describe a system": {
         "init": CommandEntry("write a first taskset file from running processes", "init"),
@@ -104,11 +104,11 @@ COMMANDS: Mapping[str, CommandEntry] = {name: entry for group in GROUPS.values()
 
 
 def paths(entries: Mapping[str, CommandEntry] = COMMANDS, before: str = "") -> Iterator[tuple[str, CommandEntry]]:
-    """Each command with its groups before it, such as "plan masks check"; groups come before their parts."""
+    """Each command with its groups' names before it, such as "plan masks check"; groups come before their parts."""
     for name, entry in entries.items():
         yield before + name, entry
         yield from paths(entry.parts, f"{before}{name} ")
 
 
-#: The same without groups.
+#: The commands without the groups.
 LEAVES: Mapping[str, CommandEntry] = {path: entry for path, entry in paths() if not entry.parts}

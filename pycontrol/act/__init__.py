@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What changes a host or starts programs."""
+"""Changes hosts and starts programs."""

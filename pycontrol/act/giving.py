@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The priorities and groups of a file for processes that run, if every deadline is proved to hold on this host."""
+"""Gives running processes the priorities and groups of a file, if all its deadlines are proved to hold on this host."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from pycontrol.observe.fit.turns import turns
 
 @dataclass(frozen=True)
 class Given:
-    """What was set, or why nothing was.
+    """What was set, or why nothing was set.
 
-    ``proof``: why the file's deadlines are not proved to hold; ``other``: the host's properties that defeat the bounds;
-    both empty: they hold.  ``done``: whether it was set.  ``pids``: the processes of each task that uses the GPU.
-    ``assumes``: what the file does not say, although a proof may be wrong for it.
+    ``proof``: why the file's deadlines are not proved to hold; ``other``: properties of the host that defeat the
+    bounds; both empty: they hold.  ``done``: whether it was set.  ``pids``: the processes of each task that uses the
+    GPU.  ``assumes``: facts that the file omits, and that a proof may wrongly assume.
     """
 
     policy: str
@@ -43,7 +43,7 @@ class Given:
 
     @property
     def doubts(self) -> list[str]:
-        """Why no deadline is proved to hold, a text each."""
+        """Why not all deadlines are proved to hold, one text for each reason."""
         unproved = f"under policy {self.policy}, {self.proof}" if self.proof else ""
         return [text for text in (unproved, self.other) if text]
 
@@ -53,18 +53,18 @@ class Given:
 
 
 def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
-    """Sets the GPU priorities of a file, and on a Tegra slices and levels: all, or nothing.
+    """Sets the GPU priorities of a file, and on a Tegra slices and levels: all of them, or nothing.
 
-    Processes of tasks in a group, or of workers, join it before, except where it has to raise all their threads.
+    Processes of workers and of tasks in a group join the group first, except if the group must raise all threads.
 
     Args:
-        device: the host's, None for the usual search.
+        device: the host's device; None: the usual search.
         loaded: the file.
-        force: set them also if it is not proved that every deadline holds on this host.
+        force: sets them even if it is not proved that every deadline holds on this host.
 
     Raises:
         TasksetError: the file lacks what its analysis needs, unless forced.
-        DeviceError: there is no host, or no node of nvgpu.
+        DeviceError: there is no host, or nvgpu's node is missing.
         RefusedError: something is refused.
     """
     if not force:
@@ -72,7 +72,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     verdict = answer(loaded.taskset)
     assumes = of_tests(loaded.taskset, [verdict.test.waiting if verdict.test else None])
     proof = verdict.why
-    if not proof and loaded.unmodelled:  # by force
+    if not proof and loaded.unmodelled:  # forced
         proof = loaded.unmodelled[0].message
     if proof and not force:
         return Given(verdict.policy, proof, "", False, assumes=assumes)
@@ -100,7 +100,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
 def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:
     """The groups that processes without a group join, by pid.
 
-    A task that holds a segment while its workers execute is left out: its threads have to join by themselves.
+    Omits a task that holds a segment while its workers execute: its threads have to join by themselves.
     """
     alone = {one.pid for one in host.clients if not one.group}
     held = loaded.taskset.held
@@ -109,7 +109,7 @@ def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -
 
 
 def _settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
-    """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
+    """Slices and levels of processes in partitions that have them.  Raises FileError if no Tegra has such a slice."""
     for pid, task in tasks.items():
         part = task.partition
         if part is None or (part.slice, part.interleave) == (None, None):

@@ -84,7 +84,7 @@ def analyze_command(
 
 
 def _briefly(file: Path, answered: Callable[[Path], tuple[Document, str]], as_json: bool) -> int:
-    """Prints one line about one of several files; returns the exit code for that file."""
+    """Prints one line about one of several files; returns that file's exit code."""
     try:
         data, _ = answered(file)
     except (TasksetError, FileError) as error:
@@ -102,14 +102,14 @@ def _answered(
     file: Path, *, device: str | None, names: Sequence[str], explain: str | None, region: int | None, measured: bool,
     margin: str | None, terms: bool,
 ) -> tuple[Document, str]:  # fmt: skip
-    """The document about a file, with the ``terms`` of bounds or without, and the same in words.  Raises GpurtError."""
+    """The document about a file, with or without the bounds' ``terms``, and the same in words.  Raises GpurtError."""
     chosen = tests(names)
     loaded = modelled(file, workers=True) if measured else analysable(file, chosen, workers=True)
     if explain is not None and explain not in {one.name for one in (*loaded.taskset, *loaded.taskset.chains)}:
         raise UsageError(f"--explain: {filename(file)} has no task and no chain {explain!r}")
     notes, objections = list(loaded.notes), list[Objection]()
     if measured:
-        # It takes a third of the time of an analysis, and this option alone needs it.
+        # The import takes a third of an analysis's time, and only this option needs it.
         from pycontrol.measure import updates
 
         loaded, objections, remarks = updates.with_measured(loaded, device, margin)
@@ -117,7 +117,7 @@ def _answered(
     system = loaded.taskset
     if region is not None:
         system = replace(system, platform=replace(system.platform, region=region))
-    with render.progress(0, "analyzing"):  # also what would help, which takes longer than a no
+    with render.progress(0, "analyzing"):  # covers the search for a cure, which takes longer than a no
         data, results, verdict, found, bounded, assumes = judge(file, system, chosen, notes, terms=terms)
     if measured:
         data = _of_this_host(data, objections)
@@ -126,7 +126,7 @@ def _answered(
         text = chains.explained_chain(named_chain)
     elif verdict is None:
         text, why = _shown(results, explain, system), data["why"]
-        said = why and any(result.schedulable for _, result in results)  # a failure is in its table
+        said = why and any(result.schedulable for _, result in results)  # a test that fails says why in its table
         text += f"\nNOT PROVED: {why}" if said else ""
     else:
         text = _shown(results, explain, system) if results else _said(verdict)
@@ -141,7 +141,7 @@ def _answered(
 
 
 def _of_this_host(data: Document, objections: Sequence[Objection]) -> Document:
-    """The document where alpha is the host's: nothing is proved beside an objection that defeats bounds."""
+    """The document if alpha is measured: nothing is proved if an objection defeats the bounds."""
     doubt = against(objections)
     return {
         **data, "schedulable": data["schedulable"] and not doubt, "why": data["why"] or doubt or None,

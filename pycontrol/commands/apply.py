@@ -63,7 +63,7 @@ def apply_command(device: str | None, file: Path, force: bool, ignore_missing: b
 
 
 def _refuse(file: Path, given: Given, as_json: bool) -> int:
-    """Says why nothing was applied; the exit code."""
+    """Says why nothing was applied; returns the exit code."""
     (why,) = given.doubts
     notes = [one for one in fit.lines(given.objections) if one != why]
     _emit(file, given, {}, notes, f"not applied: {why}\nuse --force to apply it anyway", as_json)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that finds exact worst cases of a small taskset, beside its bounds: attack."""
+"""The command that finds exact worst cases of a small taskset, and compares them with its bounds: attack."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def _test(taskset: Taskset, name: str | None) -> Test:
 
 
 def _unseen(test: Test, taskset: Taskset, result: Result) -> str:
-    """Which schedules no exploration has, if not all of them are proved to meet the deadlines; else empty."""
+    """Which schedules no exploration covers, if not all of them are proved to meet the deadlines; else empty."""
     if not taskset.resources or result.schedulable:
         return ""
     return f"critical sections may be elsewhere in CPU segments, too, and {test.name} has no bounds for that"
 
 
 def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
-    """One exploration for each system that the test is about."""
+    """One exploration for each system that the test is for."""
     own = prioritised(test, taskset)
     return [explore(own, options, None, states, periodic=test.periodic) for options in exact_ways(test, taskset)]
 
@@ -94,7 +94,7 @@ def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
 def _show(
     file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], why: str, as_json: bool
 ) -> int:  # fmt: skip
-    """Prints them; the exit code.  ``why``: why these are not all schedules of the file."""
+    """Prints the results; returns the exit code.  ``why``: why these are not all schedules of the file."""
     rows: list[tuple[str, ...]] = []
     data: Document = {}
     broken = False
@@ -134,7 +134,7 @@ def _show(
 
 
 def _chains(taskset: Taskset, result: Result, found: list[Exact]) -> list[ChainCheck]:
-    """The exact times of chains, with their bounds and what the file allows."""
+    """The exact times of chains, with their bounds and the file's limits."""
     checks = []
     for chain in taskset.chains:
         worst = [max(times) for times in zip(*(one.chains[chain.name] for one in found), strict=True)]

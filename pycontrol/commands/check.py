@@ -43,7 +43,7 @@ def check_command(trace: Path, file: Path, name: str | None, as_json: bool) -> i
     program, is camera.
     """
     chosen = tests((name,)) if name else []
-    seen = load_trace(trace)  # first: it says so of swapped files
+    seen = load_trace(trace)  # first, since it detects swapped files
     loaded = analysable(file, chosen, workers=True) if name else taskset.load(file)
     found = verdict(trace, seen, loaded, name)
     known = beside_of(loaded.taskset, next(iter(chosen), None), found.doubt, name, "check")

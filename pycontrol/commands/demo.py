@@ -39,7 +39,7 @@ def demo_command(
     duration: int, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int, as_json: bool
 ) -> int:  # fmt: skip
     """Run the published case study under every policy and compare."""
-    click.get_current_context().with_resource(raised_signals())  # so that its host and its folders are removed
+    click.get_current_context().with_resource(raised_signals())  # a signal still removes the host and its folders
     options = study.StudyOptions(own_device, duration / 1e9, policies, out, seed=seed)
     results = study.demonstrate(options)
     files = study.draw_study(results, options)

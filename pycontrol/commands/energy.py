@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that runs jobs in space by their energy: plan energy simulate."""
+"""The command that executes jobs in space by their energy: plan energy simulate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pycontrol.output import energy as data
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
-#: The most jobs of a run that is written as a trace.
+#: A trace is written of a run with at most this many jobs.
 MOST_TRACED = 1_000_000
 
 

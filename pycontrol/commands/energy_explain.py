@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that says what each kernel costs alone: plan energy explain."""
+"""The command that shows what each kernel costs alone: plan energy explain."""
 
 from __future__ import annotations
 

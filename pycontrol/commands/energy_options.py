@@ -16,7 +16,7 @@ POLICY = click.option("--policy", "policies", metavar="NAME", multiple=True,
 
 
 def default_policy(system: SpatialSystem) -> str:
-    """The policy where none is named."""
+    """The policy if the user names none."""
     return "sbeet-mg" if len(system.gpus) > 1 else "sbeet"
 
 
@@ -31,5 +31,5 @@ def one_policy(system: SpatialSystem, name: str) -> Setup:
 
 
 def setups(system: SpatialSystem, names: tuple[str, ...]) -> list[Setup]:
-    """The tables of several policies, or of the default one; each name counts once."""
+    """The tables of several policies, or of the default policy; repeated names count once."""
     return [one_policy(system, name) for name in dict.fromkeys(names or (default_policy(system),))]

@@ -86,7 +86,7 @@ def run_command(
 
 
 def _named(text: str, known: Mapping[str, object]) -> list[str]:
-    """The experiments of a name, or of a pattern as the shell has it.  Raises UsageError."""
+    """The experiments that match a name or a shell pattern.  Raises UsageError."""
     if found := [text] if text in known else fnmatch.filter(known, text):
         return found
     meant = near(text, known, 3)
@@ -95,7 +95,7 @@ def _named(text: str, known: Mapping[str, object]) -> list[str]:
 
 
 def _check_options(names: Sequence[str], profiles: Path | None, method: str) -> None:
-    """Raises UsageError for options that do not go with an experiment, and FileError if profiles are wrong."""
+    """Raises UsageError for options that do not fit the experiment, and FileError for wrong profiles."""
     fixed = [name for name in names if name not in EXPERIMENTS or EXPERIMENTS[name].owned]
     if fixed and method != "uunifast":
         raise UsageError(f"--utilizations does not go with {fixed[0]}")

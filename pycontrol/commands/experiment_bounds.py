@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that bounds a file's tasks by any test, also one that repeats a paper: experiment bounds."""
+"""The command that bounds a file's tasks by any test, including tests that repeat papers: experiment bounds."""
 
 from __future__ import annotations
 

@@ -71,6 +71,6 @@ def init_command(
     data = {"taskset": text, "pids": [one.pid for one in processes], "files": [output] if output else [],
             "notes": notes}  # fmt: skip
     blanks = f'{output}: {len(processes)} tasks; replace each "?" before gpurt can read it'
-    if as_json or not output or output.is_file():  # otherwise stdout may be the file
+    if as_json or not output or output.is_file():  # otherwise stdout may be the file itself
         render.emit(data, as_json, blanks if output else text.rstrip("\n"))
     return 0

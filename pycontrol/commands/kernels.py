@@ -26,7 +26,7 @@ from pycontrol.output.render import ms
 
 #: The first line of a file of times.
 TIMES_HEAD = "units,time"
-#: The longest that a measurement may take, s.
+#: The longest time that a measurement may take, s.
 MEASUREMENT_LIMIT_S = 120.0
 
 
@@ -85,7 +85,7 @@ def kernels_command(
 
 
 def _names(offer: Offer, chosen: Sequence[str]) -> list[str]:
-    """The kernels to measure.  Raises UsageError for one that the program lacks."""
+    """The kernels to measure.  Raises UsageError for a kernel that the program lacks."""
     for name in chosen:
         if name not in offer.kernels:
             raise UsageError(f"--kernel: the program has no {name!r:.80}; it has {', '.join(offer.kernels)}")
@@ -93,7 +93,7 @@ def _names(offer: Offer, chosen: Sequence[str]) -> list[str]:
 
 
 def _counts(units: PartitionSizes, text: str | None) -> list[int]:
-    """The numbers of units.  Raises UsageError for one that no partition of the GPU has."""
+    """The numbers of units.  Raises UsageError for a number that no partition of the GPU has."""
     if text is None:
         return list(units.some())
     found = [int(word) if word.isascii() and word.isdigit() and len(word) < 6 else 0 for word in text.split(",")]
@@ -110,7 +110,7 @@ def _possible(units: PartitionSizes) -> str:
 def _measured(
     program: Sequence[str], plan: Sequence[Case], runs: int, units: PartitionSizes, files: dict[str, Path]
 ) -> Observed:
-    """Every case of the plan; times alone are written as soon as they are known."""
+    """Measures every case of the plan; writes each time alone as soon as it is known."""
     found = Observed(units)
     with contextlib.ExitStack() as stack, render.progress(len(plan), "measuring") as bar:
         lines = {name: _opened(path, stack) for name, path in files.items()}
@@ -124,7 +124,7 @@ def _measured(
 
 
 def _opened(path: Path, stack: contextlib.ExitStack) -> FileIO:
-    """A file of times; one that is there is continued.  Raises FileError."""
+    """A file of times; if the file exists, measurement continues it.  Raises FileError."""
     make_folder(path.parent)
     try:
         file = open(path, "a+b", buffering=0)  # noqa: SIM115 - the stack closes it
@@ -146,7 +146,7 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> FileIO:
 
 
 def _write(file: FileIO, line: str) -> None:
-    """Each line is written as soon as it is known: a measurement that ends early loses none.  Raises FileError."""
+    """Writes each line as soon as it is known, so that an early end loses no time.  Raises FileError."""
     try:
         file.write(f"{line}\n".encode())
     except OSError as error:
@@ -168,7 +168,7 @@ def _notes(found: Observed, names: Sequence[str], bound: dict[str, bool | None],
 
 
 def _thousandths(value: Fraction | None) -> int | None:
-    """Rounded up, as a bound is."""
+    """The value in thousandths, rounded up like a bound."""
     return None if value is None else -(-1000 * value.numerator // value.denominator)
 
 
@@ -197,7 +197,7 @@ def _factor(thousandths: int | None) -> str:
 
 
 def _table(times: Sequence[Document]) -> str:
-    """A GPU time by units, as a taskset file has it: none is shorter than that on more units."""
+    """A GPU time by units in the form of a taskset file: more units never take longer."""
     worst, cells = 0, list[str]()
     for one in reversed(times):
         worst = max(worst, one["worst_ns"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that says how much may grow: margins."""
+"""The command that shows how much each time may grow: margins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pycontrol.commands.options import FILE, JSON, TEST_NAME, command
 from pycontrol.output import chains, render
 from pycontrol.output.render import ms, room
 
-#: Said above the periods.
+#: The remark above the periods.
 MOVES = "a deadline that is the period moves with it"
 
 
@@ -55,7 +55,7 @@ def _interrupted(test: Test, found: Sequence[Margin]) -> None:
 
 
 def _table(found: Sequence[Margin]) -> str:
-    """The smallest room for growth first; if times have to shrink, the smallest change first."""
+    """The table, smallest room for growth first; if times must shrink, the smallest change first."""
     shrinks = all(one.factor is None or one.factor < 1 for one in found)
     known = sorted((one for one in found if one.factor is not None), key=lambda one: one.factor or 0, reverse=shrinks)
     none = [one for one in found if one.factor is None]
@@ -93,7 +93,7 @@ def _text(found: Growth) -> str:
 
 
 def _tightest(found: Sequence[Margin]) -> str:
-    """The single time that may grow the least, in words."""
+    """The single time with the least room for growth, in words."""
     single = [(one.factor, one) for one in found if one.task and one.factor is not None and one.most is not None]
     if not single:
         return "no task's time limits it"
@@ -110,7 +110,7 @@ def _periods(found: Sequence[Period]) -> str:
 
 
 def _limit(one: Period) -> tuple[str, str]:
-    """The period that was found in words, and its factor, rounded to the side that passes."""
+    """The limit of a period in words, and its factor, rounded so that the test passes."""
     if one.factor is None:
         return f"none up to {MAX_PERIOD_FACTOR} times", "-"
     if one.least is None:
@@ -125,5 +125,5 @@ def _factor(margin: Margin) -> str:
 
 
 def _down(factor: Fraction, digits: int) -> str:
-    """The factor with so many digits, rounded down, so that the test passes at the printed one, too."""
+    """The factor with this many digits, rounded down, so that the test passes at the printed factor, too."""
     return f"{float(Fraction(int(factor * 10**digits), 10**digits)):.{digits}f}"

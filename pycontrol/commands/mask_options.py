@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Shared options of the parts of `gpurt plan masks`: the GPU, the release of Linux, and the notation of masks."""
+"""Options that the commands of `gpurt plan masks` share: the GPU, the release of Linux, and the notation of masks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Target:
-    """The GPU that masks are for, its number for ROCm, and the release of Linux that maps bits."""
+    """The GPU for which masks are, its number for ROCm, and the release of Linux that maps the bits."""
 
     topology: Topology
     gpu: int
@@ -35,7 +35,7 @@ class Target:
 
     @property
     def data(self) -> Document:
-        """The GPU as JSON has it."""
+        """The GPU for JSON."""
         chip = self.topology
         return {
             "chip": chip.name, "kernel": f"{self.release[0]}.{self.release[1]}", "xccs": chip.xccs,
@@ -56,7 +56,7 @@ class Target:
 
 
 def target_options(command: Command) -> Command:
-    """Adds the options that say which GPU is meant; `target` takes their values."""
+    """Adds the options that select the GPU; `target` takes their values."""
     for option in (
         click.option("--linux", "kernel", metavar="RELEASE",
                      help="Map bits as this release of Linux does, such as 6.1; "
@@ -72,12 +72,12 @@ def target_options(command: Command) -> Command:
 
 
 def target(chip: str | None, gpu: int | None, kernel: str | None) -> Target:
-    """The GPU that the options name.
+    """The GPU that the options select.
 
     Raises:
-        UsageError: no such chip or GPU, several GPUs and no number.
+        UsageError: there is no such chip or GPU, or there are several GPUs and no number is given.
         DeviceError: this machine has no AMD GPU.
-        FileError: the topology is not what KFD writes.
+        FileError: the topology does not have KFD's format.
     """
     try:
         release = parse_release(kernel) if kernel else LATEST if chip else parse_release(os.uname().release)
@@ -104,10 +104,10 @@ def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int]:
 
 
 def named_masks(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str, str]]:
-    """Name and value of arguments such as ``vision=0xff``; without one, ``prefix`` and the place are the name.
+    """Name and value of arguments such as ``vision=0xff``; an argument without a name gets ``prefix`` and its index.
 
     Raises:
-        UsageError: a name is no name, or two are the same.
+        UsageError: a name is not valid, or two are the same.
     """
     found: list[tuple[str, str]] = []
     for number, text in enumerate(texts, 1):
@@ -122,7 +122,7 @@ def named_masks(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str,
 
 
 def mask_of(text: str, name: str, topology: Topology) -> int:
-    """A mask as the user writes it: hexadecimal, or the word `all`.  Raises UsageError."""
+    """A mask in the user's notation: hexadecimal, or the word `all`.  Raises UsageError."""
     if text == ALL:
         return (1 << topology.units) - 1
     try:

@@ -61,7 +61,7 @@ def divide_command(
 
 
 def _wants(sizes: tuple[str, ...], apart: tuple[str, ...]) -> list[Want]:
-    """The partitions that are asked for.  Raises UsageError."""
+    """The wanted partitions.  Raises UsageError."""
     found = []
     for name, text in named_masks(sizes, "CUS", "p"):
         size = _SIZE.fullmatch(text)
@@ -88,7 +88,7 @@ def _part(part: Part, where: Target) -> Document:
 
 
 def _mask_data(bits: int, where: Target) -> Document:
-    """The data that every part tells of a mask: its effect, and its form for ROCm, for KFD and for the hardware."""
+    """The data about a mask that every command shows: its effect, and its form for ROCm, KFD and the hardware."""
     seen = effect(bits, where.topology, where.release)
     return {
         "mask": f"{bits:#x}", "hsa_cu_mask": f"{where.gpu}:{bits:#x}" if bits else None, "words": words(bits),
@@ -158,6 +158,6 @@ def check_command(
 
 
 def _engines(shown: Document) -> str:
-    """CUs by engine; those of each XCC if they differ."""
+    """The CUs of each engine; per XCC if the XCCs differ."""
     texts = [" ".join(map(str, xcc)) for xcc in shown["counts"]]
     return texts[0] if len(set(texts)) == 1 else " | ".join(texts)

@@ -99,18 +99,18 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
 
 
 def _interrupted(found: list[Choice], as_json: bool) -> None:
-    """Shows what was compared until Ctrl-C; in the place of JSON there is the error alone."""
+    """Shows what was compared until Ctrl-C; with --json, only the error is shown."""
     if found and not as_json:
         render.say(f"interrupted; {len(found)} ways were compared, others may be better:\n{_ways(found)}")
 
 
 def _beside(loaded: Taskset, why: str) -> Beside:
-    """The facts about the file as it stands, where no way holds."""
+    """The facts about the file as it stands, if no way is proved."""
     return beside_of(loaded, covering_test(loaded, None).test if why else None, why, None, "plan modes")
 
 
 def _connected(device: str | None) -> str | None:
-    """The kind of the present host, or None."""
+    """The kind of the running host, or None."""
     try:
         with connect(device) as control:
             gpus = control.gpus()
@@ -122,7 +122,7 @@ def _connected(device: str | None) -> str | None:
 
 
 def _no_choice(loaded: Taskset) -> str:
-    """Why no policy for all tasks comes into question."""
+    """Why no one policy for all tasks is possible."""
     if any(task.partition and task.partition.shared for task in loaded):
         return (
             "TSGs are shared, and no test covers them; those for policy timesliced need theta in [platform] and one "
@@ -134,7 +134,7 @@ def _no_choice(loaded: Taskset) -> str:
 
 
 def _conditions(loaded: Taskset, best: Choice) -> list[str]:
-    """The evidence for the answer, and what was left out."""
+    """The evidence for the answer, and what it omits."""
     notes = []
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
         notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
@@ -149,9 +149,9 @@ def _conditions(loaded: Taskset, best: Choice) -> list[str]:
 
 
 def _write(file: Path, loaded: Taskset, best: Choice) -> None:
-    """Writes policy, waiting modes, forms that fit them, and GPU priorities into the file.  Raises FileError."""
+    """Writes policy, waiting modes, matching forms and GPU priorities into the file.  Raises FileError."""
     modes = {name: mode.value for name, mode in best.modes.items()}
-    # `owner` fits both modes, and the bounds of both.
+    # Form `owner` fits both modes, and the bounds of both.
     stated = {one.name for one in loaded if one.form not in (None, Form.OWNER)}
     forms = {name: mode.forms[0].word for name, mode in best.modes.items() if name in stated}
     write_values(file, {"waiting": modes, "form": forms, "gpu_priority": dict(best.priorities)}, best.policy)
@@ -160,7 +160,7 @@ def _write(file: Path, loaded: Taskset, best: Choice) -> None:
 def _choice(
     file: Path, why: str, known: Beside, ways: Sequence[Choice] = (), written: bool = False, notes: Sequence[str] = ()
 ) -> Document:
-    """The JSON document; ``why``: it is not schedulable."""
+    """The JSON document; ``why``: why no way is proved."""
     return {
         "file": file, "schedulable": not why, "why": why or None, "ways": [_data(one) for one in ways],
         "files": [file] if written else [], "notes": notes, **known.data(),

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     Other = click.ParamType[Any]
 else:
     Other = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
-#: Keys of a context's ``meta``: whether the user asked for JSON, and what says that a command was ended.
+#: Keys of a context's ``meta``: whether the user wants JSON, and the function that reports an early end.
 ASKED_FOR_JSON, CUT_OFF = "gpurt.json", "gpurt.cut-off"
 
 
 def _kept(key: str, context: click.Context, _: click.Parameter, value: Any) -> Any:
-    """Keeps an option's value where all of the command finds it."""
+    """Keeps an option's value where the whole command finds it."""
     if value is not None:
         context.meta[key] = value
     return value
@@ -56,10 +56,10 @@ COMMON = (
 
 
 class Subcommand(click.Command):
-    """A command with the options of all, which refuses a --device that would do nothing.
+    """A command with the common options, which refuses a --device that would have no effect.
 
-    ``computes``: it computes, and leaves nothing but files, so that Ctrl-C and SIGTERM end it soon (pycontrol.ending).
-    ``instead``: the advice for a user who names a host before it.  ``extra``: the advice for a surplus argument.
+    ``computes``: it only computes, and leaves nothing but files, so that Ctrl-C and SIGTERM end it soon
+    (pycontrol.ending).  ``instead``: advice for a user who gives it a host.  ``extra``: advice for a surplus argument.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Subcommand(click.Command):
         super().__init__(*args, **more)
         self.computes, self.instead, self.extra = computes, instead, extra
         for path in (one.type for one in self.params if isinstance(one.type, click.Path)):
-            path.readable = False  # of a file that may not be read, who opens it tells: it is no wrong usage
+            path.readable = False  # an unreadable file is no wrong usage: opening it reports the error
 
     @property
     def asks(self) -> bool:
@@ -78,12 +78,12 @@ class Subcommand(click.Command):
         )
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The command's own parameters, then those of all commands, then --help."""
+        """The command's own parameters, then the common ones, then --help."""
         *own, last = super().get_params(ctx)
         return [*own, *COMMON, last]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads them.  Raises UsageError, which says where --device and stray arguments belong."""
+        """Reads the arguments.  Raises UsageError, which says where --device and stray arguments belong."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -101,7 +101,7 @@ class Subcommand(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Calls it.  Raises UsageError if the command line has --device and the command asks no host."""
+        """Calls the command.  Raises UsageError if --device is given and the command asks no host."""
         root = ctx.find_root()
         if not self.asks and root.get_parameter_source("device") is click.core.ParameterSource.COMMANDLINE:
             none = f"--device names a host to ask, and {ctx.command_path} asks none"
@@ -127,17 +127,17 @@ class Pid(click.IntRange):
     name = "process id"
 
 
-#: The number of letters of a process's name that the kernel keeps.
+#: How many letters of a process's name the kernel keeps.
 COMM = 15
 
 
 class Clients(Other):
-    """Clients of the host: a process id, which may be none, or the name of processes that are some."""
+    """Clients of the host: a process id, which need not be a client, or the name of client processes."""
 
     name = "process id or name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The process ids: one, or those of the name."""
+        """The process ids: the given one, or those of the name."""
         if isinstance(value, tuple):
             return value
         if ctx is None or value.lstrip("+-").isdecimal() or not value:
@@ -167,7 +167,7 @@ def _host(ctx: click.Context) -> Control:
 
 
 def clients(*, required: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """The argument ``pids``: processes by their ids or names."""
+    """The argument ``pids``: processes by id or name."""
     return click.argument(
         "pids", nargs=-1, required=required, type=Clients(), metavar="PID|NAME..." if required else "[PID|NAME]...",
         callback=lambda ctx, param, values: tuple(dict.fromkeys(pid for one in values for pid in one)),
@@ -178,7 +178,7 @@ PIDS = click.argument("pids", nargs=-1, required=True, type=Pid(1), metavar="PID
 
 
 class Parsed(Other):
-    """A value that a function reads from a text.  It raises ValueError, which says what is wrong with the text."""
+    """A value that a function reads from a text.  The function raises ValueError, which says what is wrong."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self.read = name, read
@@ -202,7 +202,7 @@ TIME, GROUP = Parsed("time", parse_time), Parsed("group", _group_name)
 
 
 class _NotEmpty(Other):
-    """An option whose variable is unset in a script is not the option left out.  Nor is an empty path this folder."""
+    """Refuses an empty value: a script's unset variable must not mean "no option", nor an empty path this folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
@@ -223,7 +223,7 @@ class Host(Given):
     """A host: the module's device, or a socket."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The hosts that are there, and files."""
+        """The hosts that exist, and files."""
         from pycontrol.link.control import places  # completion needs it, --help does not
 
         there = [str(one) for one in places() if one.exists() and str(one).startswith(incomplete)]
@@ -231,13 +231,13 @@ class Host(Given):
 
 
 class Word(Given):
-    """A name that completion knows.  ``words``: all of them with their help, asked for by completion only."""
+    """A name that completion knows.  ``words``: all names with their help; only completion calls it."""
 
     def __init__(self, name: str, words: Callable[[], Mapping[str, str | None]]) -> None:
         self.name, self.words = name, words
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Those that begin so."""
+        """The names with this beginning."""
         return [CompletionItem(one, help=text) for one, text in self.words().items() if one.startswith(incomplete)]
 
 
@@ -248,10 +248,10 @@ def _tests() -> dict[str, str | None]:
 
 
 def _tasks() -> dict[str, str | None]:
-    """The tasks of the file that the line names, as far as it can be read."""
+    """The tasks of the file on the command line, as far as the file can be read."""
     from analysis.taskset import load  # completion needs it, --help does not
 
-    words = os.environ.get("COMP_WORDS", "").split()  # click has not read the arguments of a line that is not over
+    words = os.environ.get("COMP_WORDS", "").split()  # click has not read the arguments of an unfinished line
     for file in (word for word in words if word.endswith(".toml")):
         with suppress(GpurtError):
             return dict.fromkeys(task.name for task in load(Path(file)).taskset)
@@ -284,7 +284,7 @@ TEST = click.option("--test", "name", type=TEST_NAME, metavar="NAME",
 
 
 class KeyValues(Other):
-    """KEY=VALUE,...: keys of ``kinds``, and a value of its type for each."""
+    """KEY=VALUE,...: keys of ``kinds``, each with a value of its type."""
 
     name = "values"
 
@@ -292,7 +292,7 @@ class KeyValues(Other):
         self.kinds = kinds
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        """The values by their keys.  A value may have commas."""
+        """The values by key.  A value may contain commas."""
         found = {}
         for one in re.split(",(?=[a-z_]+=)", value):
             key, _, text = one.partition("=")
@@ -306,7 +306,7 @@ class KeyValues(Other):
 
 
 def keyed_option(flag: str, name: str, what: str, **kinds: Other) -> Callable[[Any], Any]:
-    """The option for several values by their keys, as one dictionary; the last one of a key counts."""
+    """The option for several values by key, as one dictionary; the last value of a key counts."""
 
     def joined(_context: click.Context, _: click.Parameter, values: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         return {key: value for one in values for key, value in one.items()}
@@ -331,7 +331,7 @@ class Output(click.Path):
 def files_apart(outputs: Iterable[Path | None], *inputs: Path) -> None:
     """Checks the names of files that a command is to write.
 
-    Raises UsageError: one is a file that the command reads, which would be lost, or is there twice.
+    Raises UsageError: an output is also an input, which would be lost, or occurs twice.
     """
     taken = [_place(path) for path in inputs]
     for path in filter(None, outputs):
@@ -343,10 +343,10 @@ def files_apart(outputs: Iterable[Path | None], *inputs: Path) -> None:
 
 
 def _place(path: Path) -> tuple[int, int] | str | None:
-    """An identity of a file, whether the file is there or not; None for a device or a pipe."""
+    """The identity of a file, which need not exist; None for a device or a pipe."""
     try:
         seen = os.stat(path)
-    except (OSError, ValueError):  # a NUL in the name
+    except (OSError, ValueError):  # the name has a NUL
         with suppress(OSError, ValueError):  # the current folder was removed
             return os.path.realpath(path)
         return None

@@ -22,7 +22,7 @@ from pycontrol.commands.plan_options import ANY_INSIDE, MOST, OUT, SIZES, UNITS
 from pycontrol.output import render
 from pycontrol.output.render import bound, room
 
-#: As analysis.partition.mechanism has them (a test compares).
+#: As in analysis.partition.mechanism (a test compares).
 MECHANISMS = ("cu-mask", "mps", "mps-static", "tpc", "vgpu", "green-context", "mig")
 MECHANISM = click.option("--mechanism", type=click.Choice(MECHANISMS),
                          help="What divides the GPU: it decides sizes, and OUT gets masks or percentages.")  # fmt: skip
@@ -75,7 +75,7 @@ def partitions_command(file: Path, output: Path | None, as_json: bool, **wanted:
 
 
 def _written(output: Path, text: str, data: Document) -> list[str]:
-    """Writes the file, unless `gpurt analyze` says no of it; changes the document, and returns lines."""
+    """Writes the file unless `gpurt analyze` says no about it; changes the document, and returns lines."""
     no = refused(output, text)
     if no:
         why = f"nothing was written: of that file gpurt analyze says: {no}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Options that the commands share which divide a GPU among tasks."""
+"""Options of the commands that divide a GPU among tasks."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def priorities_command(file: Path, name: str | None, write: bool, as_json: bool)
 
 
     def refused(why: str, text: str) -> int:
-        """Says why no priorities prove anything; the exit code."""
+        """Says why no priorities prove anything; returns the exit code."""
         found = beside_of(loaded, test, why, name, "plan priorities")
         data = {**_assigned(file, test, notes, why=why), **found.data()}
         render.emit(data, as_json, "\n".join([text, *found.lines()]))
@@ -78,7 +78,7 @@ def priorities_command(file: Path, name: str | None, write: bool, as_json: bool)
     changed = loaded.with_gpu_priorities(found.priorities)
     result = compiled.run_compiled(test, changed)
     if why := result.why or beyond(test, changed, result):
-        return refused(why, f"NOT PROVED under {test.name}: {why}")  # such as equals that spin for ever
+        return refused(why, f"NOT PROVED under {test.name}: {why}")  # such as tasks of one priority that spin for ever
     if write:
         write_values(file, {"gpu_priority": found.priorities})
     tasks = {task.name: {"priority": task.priority, "gpu_priority": found.priorities[task.name]}
@@ -98,7 +98,7 @@ def _assigned(
     file: Path, test: Test | None, notes: Sequence[str], tasks: DocumentView = MappingProxyType({}),
     files: Sequence[Path] = (), why: str = "",
 ) -> Document:
-    """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""
+    """The JSON document: ``tasks`` are those with a new GPU priority; ``files`` are the written files."""
     return {
         "file": file, "test": test.name if test else None, "schedulable": not why, "why": why or None, "tasks": tasks,
         "files": files, "notes": notes, **Beside().data(),

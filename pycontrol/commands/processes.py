@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that makes rules about processes, which are named by pid, name or cgroup: set rule."""
+"""The command that makes rules for processes, given by pid, name or cgroup: set rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pycontrol.observe import documents
 from pycontrol.observe.clients import listed
 from pycontrol.output import render
 
-#: How processes are named.
+#: How processes may be named.
 NAME_ONE = "name exactly one of --pid, --name and --cgroup"
 
 
@@ -34,7 +34,7 @@ def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: boo
 
 
 def _there(control: Control, exempt: bool, pid: int | None, comm: str | None, cgroup: str | None) -> None:
-    """Raises RefusedError unless there is that rule, which is to go."""
+    """Raises RefusedError unless the rule exists that is to be removed."""
     if not any((one.exempt, one.pid, one.comm, one.cgroup) == (exempt, pid, comm, cgroup) for one in control.rules()):
         raise RefusedError(f"there is no such rule about {visible(pid or comm or cgroup)}: see `gpurt status rules`")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that puts the evidence on a system into one page: report."""
+"""The command that puts the evidence about a system on one page: report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that change what a running host does: set priority, set policy and set budget."""
+"""The commands that change settings of a running host: set priority, set policy and set budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pycontrol.observe.clients import budgets
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
-#: What `set priority own` means.
+#: The value for `set priority own`.
 OWN = -1
 
 
@@ -36,7 +36,7 @@ def _clients(control: Control, pids: tuple[int, ...], gpu: int | None) -> list[C
 
 
 class Priority(click.IntRange):
-    """A GPU priority, or the word for the task's own."""
+    """A GPU priority, or the word `own`."""
 
     name = "priority"
 
@@ -44,7 +44,7 @@ class Priority(click.IntRange):
         super().__init__(0, 99)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The priority; OWN for the word."""
+        """The priority; OWN for the word `own`."""
         return OWN if value == "own" else int(super().convert(value, param, ctx))
 
 
@@ -80,7 +80,7 @@ def priority_command(device: str | None, value: int, pids: tuple[int, ...], gpu:
 
 
 def _how(gpu: GpuStatus) -> str:
-    """How policy `job` notices changes on this GPU; empty for other policies."""
+    """How policy `job` notices jobs on this GPU; empty for other policies."""
     if not POLICIES[gpu.policy.word].jobs:
         return ""
     return f" (poll every {ms(gpu.poll_ns)} ms)" if gpu.notice.word == "poll" else " (notify)"
@@ -113,7 +113,7 @@ def policy_command(
     if period is not None:
         _check_poll(period, how)
     with connect(device) as control:
-        control.gpus()  # raises DeviceError before anything is changed
+        control.gpus()  # raises DeviceError before any change
         all_raisable(control, gpu, name)
         remark = control.set_policy(name, gpu, how, period)
         notes = [remark] if remark else []
@@ -127,7 +127,7 @@ def policy_command(
 
 
 def _check_poll(period: int, notice: Notice | None) -> None:
-    """Raises UsageError for a polling period, ns, that no host accepts, or if the host is not to poll."""
+    """Raises UsageError for a polling period, ns, that no host accepts, or if the host does not poll."""
     if notice is Notice.NOTIFY:
         raise UsageError("--poll-period goes with --notice poll: a host that is notified does not poll")
     if not lib.GPURT_POLL_MIN_NS <= period <= lib.GPURT_POLL_MAX_NS:
@@ -194,7 +194,7 @@ def budget_command(
 
 
 def _alive(pids: tuple[int, ...]) -> None:
-    """Raises RefusedError unless there are such processes: all of them get a budget, or none does."""
+    """Raises RefusedError unless all these processes exist: all get a budget, or none does."""
     for pid in pids:
         if procs.stat(pid) is None:
             raise RefusedError(f"no process with pid {pid}; nothing was changed")

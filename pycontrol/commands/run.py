@@ -84,7 +84,7 @@ def run_command(
         )
     files_apart([trace_path], Path(what[0]))
     loaded = without_workers(taskset.load(Path(what[0])))
-    crew.CrewOptions(duration / 1e9)  # raises UsageError before anything is changed
+    crew.CrewOptions(duration / 1e9)  # raises UsageError before any change
     if trace_path:
         check_writable(trace_path)
     wished = Wished(device, duration / 1e9, Waiting(waiting) if waiting else None, policy, share, tell, trace_path)
@@ -106,7 +106,7 @@ def run_command(
 
 
 def _refuse_options_of_tasksets() -> None:
-    """Raises UsageError if the user gave an option that --auto and --group would ignore."""
+    """Raises UsageError for an option that --auto and --group would ignore."""
     context = click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
@@ -119,9 +119,9 @@ def _check_group(device: str | None, name: str) -> None:
 
     Raises:
         DeviceError: there is no host.
-        RefusedError: the host has no groups, or no place in this one.
+        RefusedError: the host has no groups, or no place in this group.
     """
-    os.environ.pop("GPURT_GROUP", None)  # of a program around this one, whose group this one's takes the place of
+    os.environ.pop("GPURT_GROUP", None)  # the group of a surrounding program, which this group replaces
     try:
         client = Client(device)
     except OSError as error:

@@ -35,20 +35,20 @@ from pycontrol.machine import drivers
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.output import render
 
-#: The policy that a host starts with where files default to one that needs rights that it does not have.
+#: The policy that a host starts with if the default policy of files needs rights that the host lacks.
 WITHOUT_RIGHTS = "segment"
-#: The mechanisms by which programs on real GPUs may keep to units.
+#: The mechanisms by which programs on real GPUs may keep to their units.
 MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
 
-#: A value of --begin: isolated, and late agents are waited for.
+#: A value of --begin: isolated, and the host waits for late agents.
 STRICT = "strict"
 #: The time slice of a virtual GPU, ns.
 SLICE_NS = 1024 * 1000
 
 
 def _units(text: str) -> tuple[int, ...]:
-    """Compute units of partitions."""
+    """The compute units of partitions."""
     if not re.fullmatch(r"[1-9][0-9]{0,6}(,[1-9][0-9]{0,6})*", text):
         raise ValueError(f"{text!r} is not a list of numbers of units, as 12,56")
     units = tuple(map(int, text.split(",")))
@@ -64,12 +64,12 @@ def _factor(text: str) -> int:
     return thousandths(Fraction(text))
 
 
-#: Who may use the GPUs beside the host's own user and root, other than a group: permission bits of the socket.
+#: Words for who may use the GPUs besides the host's user and root: permission bits of the socket.
 ALLOWED = {"everybody": 0o666, "nobody": 0o600}
 
 
 def _allowed(text: str) -> Access:
-    """Who may use the GPUs: a group of users, by name or number, or a word of `ALLOWED`."""
+    """Who may use the GPUs: a group of users, by name or number, or a word in `ALLOWED`."""
     if text in ALLOWED:
         return Access(ALLOWED[text])
     try:
@@ -80,17 +80,17 @@ def _allowed(text: str) -> Access:
 
 
 def band_of(normal: int, priority: int) -> Band:
-    """The band of raised threads.  A host raises threads only if it executes above them itself, to lower them again."""
+    """The band of raised threads.  A host raises threads only if it executes above them: it must lower them again."""
     made = Band(normal)
     return replace(made, able=may_raise() and priority > made.cpu(lib.GPURT_RAISED_TOP))
 
 
 def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str, str]:
-    """The policy that a host starts with, and a sentence if files are for another one.
+    """The policy that a host starts with, and a remark if files are for another policy.
 
     Policy `boosted` needs a host that raises threads, or threads that may raise themselves (form `self`).
 
-    ``named``: by the user.  ``of_file``: what the file of --taskset is for.
+    ``named``: the user's choice.  ``of_file``: the policy of the file of --taskset.
     """
     wanted = of_file or DEFAULT_POLICY
     highest = 2 * band.normal
@@ -103,7 +103,7 @@ def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str,
 
 
 def _bounded(gpus: Sequence[Gpu], bounds: Mapping[str, int]) -> list[Gpu]:
-    """Sets the GPUs' bounds, ns: until best effort loses a lock, and until a stuck owner is reported; 0: never."""
+    """Sets the GPUs' bounds, ns: until a best-effort task loses a lock, or a stuck owner is reported; 0: never."""
     for gpu in gpus:
         gpu.sched.lock_bound = bounds.get("lock", lib.GPURT_LOCK_BOUND_NS)
         gpu.stuck.limit = bounds.get("stuck", lib.GPURT_STUCK_DEFAULT_NS)
@@ -115,7 +115,7 @@ def _limits(given: Mapping[str, int]) -> UserLimits:
 
 
 def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanism) -> tuple[int, int, Space | None]:
-    """The number of GPUs, the policy of their runlists, and how units are shared (None: they are not).
+    """The number of GPUs, the policy of their runlists, and how units are shared (None: not shared).
 
     Raises TasksetError, FileError, UsageError.
     """
@@ -133,11 +133,11 @@ def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanis
 
 
 def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> tuple[Layout, str]:
-    """The virtual GPUs that a taskset's tasks use, one for each partition of its file; their policy in words.
+    """The virtual GPUs for a taskset's tasks, one for each partition of its file; and their policies in words.
 
-    ``policy``: for partitions without a policy in the file; None: the file's.
+    ``policy``: for partitions without a policy in the file; None: the file's default.
 
-    Raises TasksetError, FileError; UsageError where options say what the file says.
+    Raises TasksetError, FileError; UsageError if an option repeats a setting of the file.
     """
     taskset = load(path).taskset
     if taskset.platform.begin != ISOLATED:
@@ -154,7 +154,7 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
 
 
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that both commands have."""
+    """Adds the common options of both commands."""
     for option in reversed((
         click.option("--socket", "path", type=GivenPath(path_type=Path),
                      help="Socket to serve on, in a folder that exists; /run/gpurt/host.sock if writable."),
@@ -178,7 +178,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-#: Values by their keys that both commands have, with their help.
+#: Keyed values of both commands, with their help.
 BOUNDS = {"lock": TIME, "stuck": TIME}
 BOUNDS_HELP = (
     f"lock={format_time(lib.GPURT_LOCK_BOUND_NS)}: how long best effort may hold the GPU under policies lock-*, 0s: "

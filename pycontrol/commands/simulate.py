@@ -30,11 +30,11 @@ from pycontrol.output.render import ms
 if TYPE_CHECKING:
     Subject = Federated | Shared
 
-#: What is known of chains.
+#: A remark about how chains are simulated.
 READ = "chains: a sampled link takes the last job that had ended"
-#: The number of jobs that take about half a minute to simulate.
+#: How many jobs take about half a minute to simulate.
 MANY_JOBS = 10_000_000
-#: The most events of a run that is written as a trace.
+#: A trace is written of a run with at most this many events.
 MOST_EVENTS = 1_000_000
 
 
@@ -112,7 +112,7 @@ def simulate_command(
 
 
 def _subject(loaded: Taskset, options: Options) -> Subject:
-    """The subject of the simulation, with the times under that policy.  Raises SimulationError."""
+    """The system to simulate, with its times under the given policy.  Raises SimulationError."""
     if options.policy == FEDERATED:
         return Federated.of(loaded, options)
     return Shared(switching(under(loaded, options.policy, everywhere=True) or loaded), options)
@@ -134,7 +134,7 @@ def _takes_long(taskset: Taskset, runs: int) -> list[str]:
 
 
 def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> tuple[str, Document, int]:
-    """Each task's response times beside its bound and its deadline: the table, the documents, and the exit code."""
+    """Each task's response times with its bound and deadline: the table, the documents, and the exit code."""
     rows, data, code = [], {}, 0 if loaded.real_time else 1
     for task in loaded:
         observed, bound = seen.tasks[task.name], bounds.get(task.name)

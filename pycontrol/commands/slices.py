@@ -24,7 +24,7 @@ from pycontrol.commands.options import FILE, JSON, Output, command
 from pycontrol.output import render
 from pycontrol.output.render import bound, room
 
-#: How many TSGs of other programs can be counted.
+#: The most TSGs of other programs.
 MAX_FOREIGN_TSGS = 256
 #: The policy under which slices and levels decide what the GPU executes.
 SLICES_POLICY = Policy.TIMESLICED.word
@@ -73,7 +73,7 @@ def slices_command(file: Path, others: int, output: Path | None, as_json: bool) 
 
 
 def _write(file: Path, taskset: Taskset, text: str, table: Runlist, output: Path) -> None:
-    """Writes the file with the plan.  Its policy becomes `timesliced`: the plan says nothing of another."""
+    """Writes the file with the plan.  Its policy becomes `timesliced`, since the plan holds under no other policy."""
     made = with_partitions(file, with_policy(file, text, SLICES_POLICY), *plan.homes(taskset, table))
     with written(output) as target:
         target.write(made.encode())

@@ -38,7 +38,7 @@ from pycontrol.output.render import bound, ms
 
 
 def _gpus(control: Control, gpu: int | None) -> tuple[Document, str]:
-    """The GPUs: policy, clients, the process that owns the GPU."""
+    """The GPUs: their policies, clients and owners."""
     gpus = [one for one in control.status() if gpu in (None, one.gpu)]
     drivers, buses = _patched(control.device), control.buses(gpu)
     found = control.clients(gpu) if gpus else []
@@ -55,7 +55,7 @@ def _gpus(control: Control, gpu: int | None) -> tuple[Document, str]:
 
 
 def _latency(control: Control, gpu: int | None) -> tuple[Document, str]:
-    """How long runlist updates took, by cause: their extremes, and how many took how long."""
+    """How long runlist updates took, by cause: extremes and histogram."""
     control.gpus()  # raises DeviceError
     times = control.latency(gpu)
     timed = [
@@ -98,7 +98,7 @@ def _on_runlist(one: GpuStatus) -> str:
 
 
 def _forms(clients: list[ClientInfo]) -> str:
-    """How many clients have stated each form, in words; empty if there are none."""
+    """How many clients have stated each form, in words; empty if none has."""
     stated = [one.form for one in clients if one.segments]
     counts = [f"{stated.count(form)} {form.word}" for form in Form if form in stated]
     return ", ".join(counts)
@@ -113,17 +113,17 @@ def _partition(one: GpuStatus) -> str:
     return text
 
 
-#: How programs keep to their units, where that needs more than a word.
+#: How programs keep to their units, if one word does not say it.
 KEPT = {"virtual": "the GPU is virtual", "none": "nothing keeps a program to units (T0), so a job gets them all"}
 
 
 def _name(one: GpuStatus) -> str:
-    """The driver, and which of its GPUs it is if that is known."""
+    """The driver, and which of its GPUs it is, if known."""
     return f"{one.driver} {visible(one.device)}" if one.device else one.driver
 
 
 def _beside(one: GpuStatus) -> str:
-    """Beside how many others the most urgent process begins by yield now, and how many of these are there at once."""
+    """How many processes the most urgent process begins beside by yield, and how many of them run at a time."""
     now = "no process can do so now" if one.ready is None else f"m = {one.ready}, so many less urgent ones"
     if one.at_once is not None:
         now += f"; best-effort ones of these take turns, at once there are {one.at_once}"
@@ -131,7 +131,7 @@ def _beside(one: GpuStatus) -> str:
 
 
 def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
-    """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
+    """A line for each GPU, a line about raised threads under policy boosted, and a line for each trouble."""
     if not gpus:
         return HOST_WITHOUT_GPU
     rows = [
@@ -192,7 +192,7 @@ def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
 
 
 def _bus_lines(buses: list[BusStatus]) -> Iterator[str]:
-    """A line for each GPU whose bus has been asked for, and one for each that a client has now."""
+    """A line for each GPU whose bus was requested, and a line for each bus that a client has now."""
     for one in buses:
         if one.count:
             yield (
@@ -214,7 +214,7 @@ def _clients(control: Control, gpu: int | None) -> tuple[Document, str]:
 
 
 def _rules(control: Control, gpu: int | None) -> tuple[Document, str]:
-    """What `gpurt set` has set: budgets of clients, and rules that exempt or bar processes."""
+    """The settings of `gpurt set`: budgets of clients, and rules that exempt or bar processes."""
     found, clients = control.rules(), control.clients(gpu)
     budgets = [one for one in clients if one.budget_ns]
     lines = [render.table(("effect", "processes", "since"), [_ruled(one) for one in found]) if found else "no rule"]
@@ -231,7 +231,7 @@ def _rules(control: Control, gpu: int | None) -> tuple[Document, str]:
 
 
 def _ruled(one: RuleInfo) -> tuple[str, str, str]:
-    """A rule's effect, the processes that the rule is for, and the time when it was made by this machine's clock."""
+    """A rule's effect, the processes that it is for, and its time by this machine's clock."""
     effect = "exempt" if one.exempt else "bar"
     made = time.time() - (time.monotonic_ns() - one.since_ns) / 1e9
     return effect, _processes(one), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(made))
@@ -245,7 +245,7 @@ def _processes(one: RuleInfo) -> str:
     return f"processes of cgroup {one.cgroup}" if one.cgroup else "processes of a cgroup that only root is told"
 
 
-#: What the command can show, by the argument's word.
+#: The parts that the command can show, by the argument's word.
 SHOWN = {"gpus": _gpus, "latency": _latency, "clients": _clients, "rules": _rules}
 
 

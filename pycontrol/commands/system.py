@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands about the machine, and about the words of files, commands and shells: doctor, help."""
+"""The commands about the machine, and about words of files, commands and shells: doctor, help."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pycontrol.observe.doctor import Status, as_text, examine
 from pycontrol.output import render
 from pycontrol.table import COMPLETE, paths
 
-#: Those whose completion scripts click has.
+#: The shells for which click has completion scripts.
 SHELLS = ("bash", "zsh", "fish")
 
 

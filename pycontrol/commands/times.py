@@ -133,7 +133,7 @@ def _check(command: Sequence[str], inputs: Sequence[str], duration: int | None, 
 
 
 def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
-    """The basis of conditions.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
+    """What conditions depend on.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
     try:
         words = shlex.split(beside or "")
     except ValueError as error:
@@ -155,7 +155,7 @@ def _library(program: str) -> str:
 
 
 def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
-    """Remarks: what is missing, and what still grows."""
+    """Remarks: what is missing, and which times still grow."""
     runs = len(account.results)
     return [
         *([f"{account.stopped}; complete runs, of which the entry is: {runs}"] if account.stopped else []),

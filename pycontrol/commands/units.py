@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that gives tasks units of the GPU which they own, and one bus: plan units."""
+"""The command that gives tasks units of the GPU of their own, and one bus: plan units."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def units_command(
 
 
 def _text(data: DocumentView) -> str:
-    """A line for each task, and what the allocation is worth."""
+    """A line for each task, and the quality of the allocation."""
 
     def shown(count: int | None) -> str:
         return "-" if count is None else str(count)

@@ -35,7 +35,7 @@ from pycontrol.output import render
 #: When to end: a time, ns, or the word for the first finding.
 FINDING = "finding"
 UNTIL = Parsed("time", lambda text: text if text == FINDING else parse_time(text))
-#: Findings of one kind about one task, or in the same words about none, are printed no nearer than this, seconds.
+#: Findings of one kind about one task, or with the same words about none, are printed at least this far apart, seconds.
 APART_S = 10
 
 
@@ -92,7 +92,7 @@ def watch_command(
 
 
 def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
-    """Raises UsageError for an option that goes with --metrics, or without it."""
+    """Raises UsageError for an option that requires or excludes --metrics."""
     context = click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
@@ -107,7 +107,7 @@ def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
 
 
 def _watch(device: str | None, file: Path, name: str | None, until: int | str | None, as_json: bool) -> int:
-    """Watches until it is ended; the exit code."""
+    """Watches until the watch is ended; returns the exit code."""
     loaded = analysable(file, workers=True)
     chosen = covering_test(loaded.taskset, name)
     bounds = bounds_by_task(chosen.test, loaded.taskset)
@@ -130,7 +130,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: int | str | 
                 teller.tell(found)
                 if until == FINDING and teller.counts:
                     break
-        except DeviceError as error:  # what was seen until then is told all the same
+        except DeviceError as error:  # still report what was seen until then
             now = time.monotonic_ns()
             teller.tell(judge.report(now, What.LOST, "", "the host has gone: what it did after that was not seen"))
             teller.end(judge, watcher.events, "")
@@ -150,7 +150,7 @@ class Teller:
     def begin(
         self, file: Path, test: Test | None, bounds: dict[str, int], objections: Sequence[Objection], notes: list[str]
     ) -> None:
-        """The watch has begun."""
+        """Prints that the watch has begun."""
         if self.as_json:
             begun = {"event": "begin", "file": file, "test": test.name if test else None}
             render.emit_line({**begun, "objections": fit.data(objections), "notes": notes})
@@ -160,7 +160,7 @@ class Teller:
         render.say(f"watching: {compared}; Ctrl-C ends it", err=True)
 
     def tell(self, findings: Iterable[Finding]) -> None:
-        """Prints findings, and how many of a kind it held back."""
+        """Prints findings, and how many findings of a kind it has held back."""
         now = time.monotonic()
         for finding in findings:
             key = finding.what, finding.task or finding.text
@@ -177,11 +177,11 @@ class Teller:
         if self.as_json:
             render.emit_line({"event": "finding", **documents.finding(finding), "more": more})
         else:
-            now = datetime.fromtimestamp((time.time_ns() - time.monotonic_ns() + finding.time) / 1e9)  # of this place
+            now = datetime.fromtimestamp((time.time_ns() - time.monotonic_ns() + finding.time) / 1e9)  # local time
             render.say(f"{now.isoformat(' ', 'milliseconds')}  {line}")
 
     def end(self, judge: Judge, events: int, lacking: str) -> int:
-        """Prints the summary and returns the exit code.  ``lacking``: what the named test does not bound."""
+        """Prints the summary and returns the exit code.  ``lacking``: the tasks that the named test does not bound."""
         lines = task_lines(judge, {})
         counts = {what.value: count for what, count in self.counts.items()}
         found = ", ".join(f"{what} {count}" for what, count in counts.items())

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The machine that this runs on: what real time needs of it, its processes, GPUs and drivers."""
+"""This machine: its fitness for real time, its processes, GPUs and drivers."""

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The clocks of this machine's CPUs and GPUs, its power mode and its temperature, as far as files and drivers tell.
+"""The clocks of this machine's CPUs and GPUs, its power mode and its temperature, as far as files and drivers show.
 
-A clock is *held* if nothing but a change of settings moves it.  Sources, in Linux's Documentation and tree:
+A clock is *held* if only a change of settings moves it.  Sources, in Linux's Documentation and tree:
 
 - CPUs: admin-guide/pm/cpufreq.rst and intel_pstate.rst
 - GPUs of a Tegra and other devfreq devices: ABI/testing/sysfs-class-devfreq
 - amdgpu: drivers/gpu/drm/amd/pm/amdgpu_pm.c, "DOC: pp_dpm_sclk" and "DOC: power_dpm_force_performance_level"
 - temperatures: ABI/testing/sysfs-class-thermal
 - power modes of PCs: ABI/testing/sysfs-platform_profile
-- those of a Jetson: nvpmodel's /var/lib/nvpmodel/status, with names in /etc/nvpmodel.conf (NVIDIA's BSP)
+- power modes of a Jetson: nvpmodel's /var/lib/nvpmodel/status, with names in /etc/nvpmodel.conf (NVIDIA's BSP)
 
-Firmware that slows a clock down by itself shows in none of these.
+None of these shows that firmware slows a clock down by itself.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from gpurt.units import format_frequency
 
 ROOT = Path("/")
 CPUS_FOLDER = "sys/devices/system/cpu"
-#: devfreq devices that are GPUs: 17000000.gpu, 17000000.ga10b and the like on Tegras and other ARM machines; Thor's.
+#: Names of devfreq devices that are GPUs: 17000000.gpu, 17000000.ga10b and the like on ARM machines; the last: Thor.
 DEVFREQ_GPU = re.compile(r".*\.(gpu|gm20b|gp10b|gv11b|ga10b)|gpu-gpc-\d+")
-#: amdgpu's levels that fix the clock, and the line of pp_dpm_sclk with its frequency: None: the marked line.
+#: amdgpu's levels that fix the clock, and the line of pp_dpm_sclk with its frequency; None: the marked line.
 AMDGPU_LEVELS = {
     "high": -1, "low": 0, "profile_standard": None, "profile_min_sclk": None, "profile_peak": None,
 }  # fmt: skip
 #: A mode in nvpmodel's configuration.
 POWER_MODEL = re.compile(r"^<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)", re.MULTILINE)
 NVIDIA_SMI = ("nvidia-smi", "--query-gpu=index,clocks.sm,temperature.gpu", "--format=csv,noheader,nounits")
-#: nvidia-smi answers within this time, seconds, or not at all.
+#: nvidia-smi counts as hung if it does not answer within this time, seconds.
 SMI_PATIENCE_S = 10
 KHZ, MHZ = 1_000, 1_000_000
 
@@ -45,8 +45,8 @@ KHZ, MHZ = 1_000, 1_000_000
 class Clock:
     """A clock.
 
-    ``hertz``: the frequency at which it is held; None: it is not held, or this is unknown.  ``loose``: why.  ``cpu``:
-    the CPU's number; None: a GPU's.
+    ``hertz``: the frequency at which it is held; None: it is not held, or not known to be.  ``loose``: why.  ``cpu``:
+    the CPU's number; None: a GPU's clock.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class MachineClocks:
-    """One look.  ``power_mode``, ``temperature`` (degrees Celsius, of the hottest sensor): None if unknown."""
+    """One look at the clocks.  ``power_mode``, ``temperature`` (of the hottest sensor, degrees C): None if unknown."""
 
     cpus: tuple[Clock, ...] = ()
     gpus: tuple[Clock, ...] = ()
@@ -76,13 +76,13 @@ UNKNOWN_CLOCKS = MachineClocks()
 
 
 def look(root: Path = ROOT) -> MachineClocks:
-    """The clocks now."""
-    gpus = tuple(_devfreq(root)) or (*_amdgpu(root), *_nvidia(root))  # a Tegra has NVIDIA's driver for its display
+    """The present clocks."""
+    gpus = tuple(_devfreq(root)) or (*_amdgpu(root), *_nvidia(root))  # a Tegra uses NVIDIA's driver for its display
     return MachineClocks(tuple(_cpus(root)), gpus, _power_mode(root), _hottest(root))
 
 
 def told(clocks: Iterable[Clock]) -> list[str]:
-    """Clocks in words; CPUs in a row that are alike are one."""
+    """Clocks in words; successive CPUs with equal clocks are joined."""
     found = []
     for text, some in groupby(clocks, lambda one: f"{'' if one.cpu is not None else one.name} {one.text}".strip()):
         row = list(some)
@@ -92,7 +92,7 @@ def told(clocks: Iterable[Clock]) -> list[str]:
 
 
 def distinct_looks(looks: Iterable[MachineClocks]) -> tuple[MachineClocks, ...]:
-    """Looks that differ in more than the temperature, each with the highest one."""
+    """The looks that differ in more than the temperature, each with the highest temperature."""
     found: dict[MachineClocks, MachineClocks] = {}
     for one in looks:
         cold = replace(one, temperature=None)
@@ -104,7 +104,7 @@ def distinct_looks(looks: Iterable[MachineClocks]) -> tuple[MachineClocks, ...]:
 def _read(path: Path) -> str | None:
     try:
         return path.read_text(errors="replace").strip()
-    except OSError:  # none, an offline CPU's, or not for this user
+    except OSError:  # no clock, an offline CPU, or not readable for this user
         return None
 
 
@@ -127,7 +127,7 @@ def _judged(
     name: str, governor: str | None, least: int | None, most: int | None, scale: int, loose: str = "",
     cpu: int | None = None,
 ) -> Clock:  # fmt: skip
-    """A clock between two limits: held if they are one, or if the governor always takes the upper one."""
+    """A clock between two limits: held if they are equal, or if the governor always takes the upper one."""
     if most is None:
         return Clock(name, governor, None, "its limits cannot be read", cpu)
     if not loose and governor != "performance" and least != most:
@@ -159,13 +159,13 @@ def _leveled(name: str, level: str | None, speeds: list[tuple[int, bool]]) -> Cl
 
 
 def _nvidia(root: Path) -> Iterator[Clock]:
-    """NVIDIA's driver does not tell whether `nvidia-smi --lock-gpu-clocks` holds a clock."""
+    """The clocks of NVIDIA's driver, which does not show whether `nvidia-smi --lock-gpu-clocks` holds a clock."""
     if (root / "proc/driver/nvidia/version").exists():
         yield Clock("GPU of NVIDIA's driver", None, None, "its driver does not tell whether its clock stays as it is")
 
 
 def nvidia_now() -> list[str]:
-    """Words of nvidia-smi about the clock and the temperature of each of its GPUs; none if it does not answer."""
+    """nvidia-smi's words about the clock and temperature of each GPU; none if it does not answer."""
     try:
         said = subprocess.run(NVIDIA_SMI, capture_output=True, text=True, timeout=SMI_PATIENCE_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""CUDA's driver describes a GPU without a context: name, SMs, compute capability, and how its SMs can be split.
+"""A GPU as CUDA's driver describes it without a context: name, SMs, compute capability, and how its SMs can be split.
 
-Written after cuda.h.
+The constants and structures are from cuda.h.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ LIBRARY = "libcuda.so.1"
 COUNT, MAJOR, MINOR = 16, 75, 76
 #: The bytes that cuDeviceGetName() may fill.
 DEVICE_NAME_BYTES = 256
-#: More SMs than any GPU has: an answer above it is none.
+#: An answer above this number of SMs is invalid: no GPU has as many.
 MOST_SMS = 4096
 FUNCTIONS = ("cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuGetErrorName")
 
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """A GPU as CUDA numbers it."""
+    """A GPU with its CUDA number."""
 
     name: str
     units: int
@@ -33,7 +33,7 @@ class CudaDevice:
 
 
 def read_device(number: int) -> CudaDevice:
-    """The GPU of that number.  Raises DeviceError without device or driver, or if its answer is impossible."""
+    """The GPU of that number.  Raises DeviceError if device or driver is missing, or the answer is impossible."""
     library = _loaded()
     _asked(library, "cuInit", ctypes.c_uint(0))
     count = ctypes.c_int()
@@ -51,16 +51,16 @@ def read_device(number: int) -> CudaDevice:
 
 
 class _Resource(ctypes.Structure):
-    """CUdevResource: a type (1: SMs), 92 bytes of padding, the number of SMs, and what later releases append."""
+    """CUdevResource: a type (1: SMs), 92 bytes of padding, the number of SMs, and room for later releases' fields."""
 
     _fields_ = (("type", ctypes.c_int), ("padding", ctypes.c_ubyte * 92), ("units", ctypes.c_uint),
                 ("later", ctypes.c_ubyte * 156))  # fmt: skip
 
 
 def sm_groups(number: int, size: int) -> int | None:
-    """How many groups of so many SMs the driver makes of the GPU; no group spans two parts of its hardware.
+    """How many groups of ``size`` SMs the driver makes of the GPU; no group spans two parts of its hardware.
 
-    None: the driver is older than CUDA 12.4, and has no green contexts.  Raises DeviceError, as for a size it refuses.
+    None: the driver is older than CUDA 12.4, and has no green contexts.  Raises DeviceError, also for a refused size.
     """
     library = _loaded()
     if not all(hasattr(library, name) for name in ("cuDeviceGetDevResource", "cuDevSmResourceSplitByCount")):
@@ -87,12 +87,12 @@ def _loaded() -> ctypes.CDLL:
 
 
 def _asked(library: ctypes.CDLL, name: str, *arguments: object) -> None:
-    """Calls a function of the driver.  Raises DeviceError with its error if it fails."""
+    """Calls a function of the driver.  Raises DeviceError with the driver's error if the call fails."""
     code = getattr(library, name)(*arguments)
     if not code:
         return
     word = ctypes.c_char_p()
-    library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(word))  # leaves it NULL if it does not know the error
+    library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(word))  # stays NULL for an unknown error
     raise DeviceError(f"{name}: CUDA says {(word.value or str(code).encode()).decode('ascii', 'replace')}")
 
 

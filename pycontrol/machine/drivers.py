@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The GPU drivers of a machine, and the host that fits them."""
+"""The GPU drivers of a machine, and which host fits them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import re
 from pathlib import Path
 
 ROOT = Path("/")
-#: Driver, as a patched one calls itself -> its usual name, and its device nodes.
+#: The name that a patched driver states -> its usual name, and its device nodes.
 DRIVERS = {
     "nvgpu": ("nvgpu", ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl")),
     "nvidia": ("NVIDIA", ("dev/nvidiactl",)),
     "amdgpu": ("amdgpu/KFD", ("dev/kfd",)),
 }
-#: A patched driver exports its port (kmod/drv/port.c).
+#: The symbol of the port that a patched driver exports (kmod/drv/port.c).
 _PORT = re.compile(rb"\b(nvgpu|nvidia|amdgpu)_gpurt_port\b")
 
 
 def unpatched(root: Path = ROOT, known: frozenset[str] = frozenset()) -> list[str]:
-    """The usual names of drivers whose device nodes are there, except those that are ``known`` to be patched."""
+    """The usual names of drivers whose device nodes exist, except the patched drivers in ``known``."""
     rest = [one for driver, one in DRIVERS.items() if driver not in known]
     return [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
 
 
 def patched(root: Path = ROOT) -> frozenset[str]:
-    """The drivers that are loaded and patched, as the kernel's list of symbols says, which takes 0.1 s to read."""
+    """The loaded drivers that are patched, from the kernel's list of symbols, which takes 0.1 s to read."""
     if not unpatched(root):
         return frozenset()
     try:
@@ -34,7 +34,7 @@ def patched(root: Path = ROOT) -> frozenset[str]:
 
 
 def first_host(root: Path = ROOT) -> str:
-    """The host to start on a machine that has none, as a command and its reason."""
+    """The host to start on a machine without a host, as a command with its reason."""
     if found := patched(root):
         names = ", ".join(DRIVERS[driver][0] for driver in sorted(found))
         return f"load gpurt.ko (Debian's package gpurt-dkms), for the driver {names} is patched"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The GPU instance profiles of an NVIDIA GPU with MIG, through NVML (nvidia-ml-py, the extra ``nvml``).
 
-NVML tells placements to privileged users; older drivers tell them only while MIG is enabled.  Written after nvml.h; not
-confirmed on hardware.
+NVML shows placements only to privileged users; older drivers show them only while MIG is enabled.  The code follows
+nvml.h, and is not confirmed on hardware.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_COUNT_OF_MIG = 4096
 
 
 def read_mig(number: int) -> tuple[str, tuple[InstanceProfile, ...]]:
-    """A GPU's name, and one profile for each size, ascending.  Raises DeviceError where there are none."""
+    """A GPU's name, and one profile for each size, ascending.  Raises DeviceError if it has none."""
     try:
         import pynvml
     except ImportError:
@@ -51,7 +51,7 @@ def _read(library: ModuleType, number: int) -> tuple[str, tuple[InstanceProfile,
         try:
             info = library.nvmlDeviceGetGpuInstanceProfileInfo(handle, kind, version=1)
         except (library.NVMLError_NotSupported, library.NVMLError_InvalidArgument):
-            continue  # this GPU, or this driver, has no such profile
+            continue  # this GPU or this driver lacks the profile
         found.append(_profile(library, handle, info))
     if not found:
         raise DeviceError(f"GPU {number} ({name}) has no MIG: it has no profile of an instance")
@@ -59,7 +59,7 @@ def _read(library: ModuleType, number: int) -> tuple[str, tuple[InstanceProfile,
 
 
 def _text(raw: str | bytes) -> str:
-    """A text of NVML, which older nvidia-ml-py leaves as bytes."""
+    """A text from NVML, which older releases of nvidia-ml-py return as bytes."""
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
 
 

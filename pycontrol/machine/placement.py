@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Maps a taskset's CPUs to CPUs of this machine, and finds out what the scheduler permits here."""
+"""Maps a taskset's CPUs to CPUs of this machine, and finds out what the scheduler permits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pycontrol.machine.rights import fifo_cure
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
-#: The words of a run's trace about its placement.
+#: A trace's words about the placement of its run.
 FOLDED, UNFOLDED = "folded", "as in the file"
-#: The words of a run's trace about the tasks' scheduling class.
+#: A trace's words about the tasks' scheduling class.
 FIFO, DEFAULT_CLASS = "SCHED_FIFO", "default class"
 
 
@@ -23,7 +23,7 @@ FIFO, DEFAULT_CLASS = "SCHED_FIFO", "default class"
 class Placement:
     """The CPU of this machine that stands for each CPU of the file.
 
-    ``shared``: real-time tasks of different CPUs of the file compete for one CPU here.
+    ``shared``: real-time tasks of different CPUs in the file compete for one CPU here.
     """
 
     cpus: dict[int, int]
@@ -32,7 +32,7 @@ class Placement:
 
     @property
     def folded(self) -> bool:
-        """Whether two CPUs of the file are one here."""
+        """Whether one CPU here stands for two CPUs of the file."""
         return len(set(self.cpus.values())) < len(self.cpus)
 
     @property
@@ -57,12 +57,12 @@ class Placement:
 def place_cpus(taskset: Taskset, available: Collection[int] | None = None) -> Placement:
     """Maps the file's CPUs to the machine's: one to one if there are enough, else several to one (folded).
 
-    Folding goes through the file's CPUs in descending order of real-time work, then of all work.  Each is mapped to the
-    CPU of this machine that has the least work so far.
+    Folding takes the file's CPUs in descending order of real-time work, then of all work, and maps each to the CPU of
+    this machine with the least work so far.
 
     Args:
         taskset: the tasks.
-        available: CPUs of this machine; the CPUs that this process may use unless given.
+        available: CPUs of this machine; None: the CPUs that this process may use.
     """
     here = sorted(os.sched_getaffinity(0) if available is None else available)
     wanted = {task.cpu for task in taskset}

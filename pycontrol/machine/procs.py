@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The facts about processes in /proc.  For a process that is gone or hidden, the functions return None or empty.
+"""Facts about processes from /proc.  For a process that is gone or hidden, the functions return None or empty.
 
-They raise Unreadable if this process cannot find out, for example because it has no free descriptor.
+They raise Unreadable if they cannot find out, for example because this process has no free descriptor.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ import psutil
 from gpurt.errors import RuntimeFailure
 
 PROC = Path("/proc")
-#: Bytes that are read at once: most files of a process have fewer.
+#: How many bytes are read at once: most files of a process are shorter.
 PIECE_BYTES = 8192
-#: What an entry of getdents64(2) takes, with a name of up to 12 digits.
+#: The size of an entry of getdents64(2) whose name has up to 12 digits, bytes.
 ENTRY_BYTES = 32
 LIBC = ctypes.CDLL(None)
-#: The number of getdents64(2), which Python does not call.
+#: The system call number of getdents64(2), which Python does not offer.
 GETDENTS64 = 61 if os.uname().machine == "aarch64" else 217
-#: How deep below the root a cgroup may be that a rule names: each process's path is looked at so far.
+#: The most levels below the root that a cgroup in a rule may have: each process's path is compared down to this depth.
 MOST_DEPTH = 64
-#: Bytes of a process's name (comm) that the kernel keeps: TASK_COMM_LEN without the NUL.
+#: How many bytes of a process's name (comm) the kernel keeps: TASK_COMM_LEN without the NUL.
 NAME_BYTES = 15
-#: The flag of a thread that ends (include/linux/sched.h).
+#: The flag of a thread that is ending (include/linux/sched.h).
 PF_EXITING = 0x4
 #: The flag of a kernel thread.
 PF_KTHREAD = 0x200000
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
-SCHED_DEADLINE = 6  # sched(7); the module os does not have it
-#: Its bit in CapEff of /proc/PID/status.
+SCHED_DEADLINE = 6  # sched(7); the module os lacks it
+#: The capability's bit in CapEff of /proc/PID/status.
 CAP_SYS_NICE = 23
-#: Errors that say that a process is gone or hidden.  Others say nothing about it.
+#: Errors that mean that a process is gone or hidden.  Other errors mean nothing about the process.
 ABSENT = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EACCES, errno.EPERM)
 
 
 class Unreadable(RuntimeFailure):
-    """A fact about a process is not known.  ``errno`` says why."""
+    """A fact about a process is not known.  ``errno`` gives the reason."""
 
     def __init__(self, what: str, errno: int) -> None:
         super().__init__(f"{what}: cannot be read: {os.strerror(errno)}")
@@ -56,19 +56,19 @@ class Unreadable(RuntimeFailure):
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The fields of /proc/PID/stat that matter here (proc_pid_stat(5))."""
+    """The fields of /proc/PID/stat that gpurt uses (proc_pid_stat(5))."""
 
     comm: str
     state: str
-    start: int  # clock ticks after boot: with the pid it names a process for good
+    start: int  # clock ticks after boot; pid and start name one process for good
     priority: int  # rt_priority 1..99 under SCHED_FIFO or SCHED_RR, else 0
-    ticks: int  # of CPU time
+    ticks: int  # CPU time
     exiting: bool
-    kernel: bool  # a thread of the kernel
+    kernel: bool  # whether it is a kernel thread
 
     @property
     def runnable(self) -> bool:
-        """Whether the main thread is running or ready to run."""
+        """Whether the main thread is executing or ready to execute."""
         return self.state == "R"
 
 
@@ -76,7 +76,7 @@ def parse_stat(text: bytes) -> Stat:
     """Reads the content of a /proc/PID/stat file.
 
     Raises:
-        ValueError: it is not one.
+        ValueError: the content is none of such a file.
     """
     head, _, tail = text.rpartition(b")")
     fields = tail.split()
@@ -106,14 +106,14 @@ def read_proc(pid: int, name: str) -> bytes | None:
 
 
 def status(pid: int, field: str, thread: int = 0) -> list[str]:
-    """The words of a field of /proc/PID/status, or of that of one of its threads."""
+    """The words of a field of /proc/PID/status, or of the status file of a thread."""
     text = read_proc(pid, f"task/{thread}/status" if thread else "status") or b""
     found = re.search(rb"^%b:(.*)$" % field.encode(), text, re.MULTILINE)
     return found[1].decode("utf-8", "replace").split() if found else []
 
 
 def user(pid: int) -> str:
-    """The number of the user whose process it is; empty if there is none or it may not be known."""
+    """The number of the process's user; empty if there is no such process or it is hidden."""
     try:
         return next(iter(status(pid, "Uid")[1:2]), "") if pid else ""
     except Unreadable:
@@ -127,7 +127,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def ending(pid: int, start: int) -> bool:
-    """Whether the process of that id and that start (see Stat) is known to end, or to have ended."""
+    """Whether the process with this pid and start (see Stat) is known to be ending, or to have ended."""
     try:
         found = stat(pid)
     except Unreadable:
@@ -136,12 +136,12 @@ def ending(pid: int, start: int) -> bool:
 
 
 def process(pid: int) -> Stat | None:
-    """As stat(); None also for the id of a thread that is not its process's main thread."""
+    """As stat(); also None if `pid` is the id of a thread that is no main thread."""
     return stat(pid) if status(pid, "Tgid") == [str(pid)] else None
 
 
 def ended(pid: int, start: int) -> bool:
-    """Whether the process of that id and that start (see Stat) is known to have ended."""
+    """Whether the process with this pid and start (see Stat) is known to have ended."""
     try:
         found = stat(pid)
     except Unreadable:
@@ -156,7 +156,7 @@ def ended(pid: int, start: int) -> bool:
 
 
 def ancestry(pid: int) -> Iterator[tuple[int, int]]:
-    """Pid and start time (see Stat) of the process, of its parent, and so on up, as far as they are visible."""
+    """Pid and start time (see Stat) of the process, its parent, and so on up, as far as they are visible."""
     text = read_proc(pid, "stat")
     while text:
         yield pid, parse_stat(text).start
@@ -164,7 +164,7 @@ def ancestry(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def _above(pid: int, text: bytes) -> tuple[int, bytes | None]:
-    """The parent of a process, and what its stat file says.  A parent that ends leaves its child to another process."""
+    """The parent of a process, and the parent's stat file.  If a parent ends, another process becomes the parent."""
     parent = _parent(text)
     while parent:
         above, again = read_proc(parent, "stat"), read_proc(pid, "stat")
@@ -185,7 +185,7 @@ def has_sys_nice(pid: int) -> bool:
 
 
 def rt_limit(pid: int) -> int:
-    """RLIMIT_RTPRIO (soft): the highest priority the process may give itself without privilege."""
+    """RLIMIT_RTPRIO (soft): the highest priority that the process may give itself without privilege."""
     text = read_proc(pid, "limits") or b""
     found = re.search(rb"^Max realtime priority\s+(\S+)", text, re.MULTILINE)
     if not found:
@@ -202,12 +202,12 @@ def cgroup(pid: int) -> str:
 
 
 def has_thread(pid: int, tid: int) -> bool:
-    """Whether the process has a thread of that id.  The answer takes no descriptor."""
+    """Whether the process has a thread of that id.  Needs no descriptor."""
     return (PROC / str(pid) / "task" / str(tid)).exists()
 
 
 def cgroup_folder(path: str) -> Path | None:
-    """The folder of a cgroup v2 path; None if the hierarchy is not mounted here as a whole."""
+    """The folder of a cgroup v2 path; None if the whole hierarchy is not mounted here."""
     for line in (read_proc(os.getpid(), "mountinfo") or b"").decode("utf-8", "replace").splitlines():
         mount, _, kind = line.partition(" - ")
         root, where = mount.split()[3:5]
@@ -217,12 +217,12 @@ def cgroup_folder(path: str) -> Path | None:
 
 
 def has_cgroups() -> bool:
-    """Whether this machine has the cgroup v2 hierarchy: without it `cgroup` finds no process's path."""
+    """Whether this machine has the cgroup v2 hierarchy: without it `cgroup` finds no path of a process."""
     return any(line.startswith(b"0::") for line in (read_proc(os.getpid(), "cgroup") or b"").splitlines())
 
 
 def nearest_cgroup(path: str, wanted: Container[int | str]) -> str | None:
-    """The nearest one of some cgroups that the cgroup `path` is or is below, of those that are not too deep."""
+    """The nearest cgroup in `wanted` that is `path` or above it, and is not too deep."""
     parts = path.split("/", MOST_DEPTH + 1)[: MOST_DEPTH + 1] if path else []
     above = ("/".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((one for prefix in above for one in (prefix + "/", prefix) if one in wanted), None)
@@ -246,9 +246,9 @@ def name(pid: int) -> str:
 
 
 def threads_in_pieces(pid: int, few: int) -> Iterator[list[int]]:
-    """Thread ids of the process, so many at a time, for the kernel looks up each one that it tells of.
+    """Thread ids of the process, `few` at a time, since the kernel looks up each thread that it lists.
 
-    If a thread ends meanwhile, others may be missing.
+    If a thread ends meanwhile, other threads may be missing.
     """
     folder = f"{PROC}/{pid}/task"
     entries = ctypes.create_string_buffer(few * ENTRY_BYTES)
@@ -266,7 +266,7 @@ def threads_in_pieces(pid: int, few: int) -> Iterator[list[int]]:
 
 
 def _names(entries: bytes) -> Iterator[bytes]:
-    """The names in what getdents64(2) returned."""
+    """The names in the result of getdents64(2)."""
     while entries:
         length = int.from_bytes(entries[16:18], sys.byteorder)
         yield entries[19:length].partition(b"\0")[0]
@@ -274,7 +274,7 @@ def _names(entries: bytes) -> Iterator[bytes]:
 
 
 def threads(pid: int, most: int | None = None) -> list[int]:
-    """Thread ids of the process, the main thread first; of no more than so many."""
+    """Thread ids of the process, the main thread first; at most `most` of them."""
     pieces = threads_in_pieces(pid, most or 1024)
     return sorted(islice(chain.from_iterable(pieces), most), key=lambda tid: (tid != pid, tid))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The task of a file that a process is."""
+"""Which task of a file a process is."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from analysis.taskset import TasksetFile
 from pycontrol.machine import procs
 from pycontrol.machine.procs import NAME_BYTES
 
-#: Digits of a process id at most.
+#: The most digits of a process id.
 MOST_DIGITS = 7
 
 
 def fingerprint(command: Sequence[str], name: str = "") -> str:
-    """Hashes of a program and its arguments, which traces keep in their place; empty if they are not known.
+    """Hashes of a program and its arguments, which traces keep in place of these; empty if they are not known.
 
-    The folder of the program is left out.  The command of a script begins with its interpreter (execve(2)), while the
-    process has the script's ``name``: a second hash is of the command from the script on.
+    The hashes omit the program's folder.  A script's command begins with its interpreter (execve(2)), but its process
+    has the script's ``name``: a second hash is for the command from the script on.
     """
     script = next((at for at, word in enumerate(command) if at and _short(word) == name), 0)
     parts = [command, command[script:]] if script and _short(command[0]) != name else [command]
@@ -39,16 +39,16 @@ def _hash(command: Sequence[str]) -> str:
 
 
 def tasks_of(file: TasksetFile, name: str, command: str = "") -> list[str]:
-    """The tasks of the file that a process may be, several if it cannot be told which.
+    """The tasks of the file that a process may be: several if nothing tells which.
 
-    These are the tasks whose command is the process's.  If there are none, they are those whose own name has the
-    process's name, or whose command's program has it.  The latter need the same arguments, too, if these are known:
-    `python3 other.py` is not the task of `python3 camera.py`.  One task stands for all of a thread or process.
+    These are the tasks with the process's command.  If there are none, they are the tasks whose own name, or whose
+    command's program, is the process's name.  Then the arguments must be equal, too, if they are known: `python3
+    other.py` is not the task of `python3 camera.py`.  One task stands for all tasks of a thread or process.
 
     Args:
         file: the taskset file.
-        name: the process's name, as the kernel keeps it.
-        command: the fingerprint of its program and arguments, if they are known.
+        name: the process's name (comm).
+        command: the fingerprint of the process's program and arguments, if known.
     """
     known = command.split()
     exact = [task.name for task in file.taskset if fingerprint(file.launch[task.name].command or ()) in known]
@@ -62,7 +62,7 @@ def _first_of_processes(file: TasksetFile, names: Sequence[str]) -> list[str]:
 
 
 def _named(file: TasksetFile, task: Task, name: str, other: bool) -> bool:
-    """Whether the kernel may know the task's process by that name; ``other``: its command is not the task's."""
+    """Whether the kernel may know the task's process by that name; ``other``: the process has another command."""
     program = next(iter(file.launch[task.name].command or ()), None)
     if program is not None and _short(program) == name:
         return not other
@@ -70,5 +70,5 @@ def _named(file: TasksetFile, task: Task, name: str, other: bool) -> bool:
 
 
 def _short(name: str) -> str:
-    """A program's name, as the kernel keeps it."""
+    """A program's name, cut to the length that the kernel keeps."""
     return os.fsencode(name.rpartition("/")[2])[:NAME_BYTES].decode("utf-8", "replace")

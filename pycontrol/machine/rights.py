@@ -10,13 +10,13 @@ from gpurt.errors import RefusedError
 
 
 def fifo_forbidden(priority: int = 1) -> bool:
-    """Whether the user and his limit forbid SCHED_FIFO at that priority.  If not, a cgroup or a container may."""
+    """Whether the user's rights forbid SCHED_FIFO at that priority.  If they do not, a cgroup or container may."""
     soft, _ = resource.getrlimit(resource.RLIMIT_RTPRIO)
     return os.geteuid() != 0 and soft != resource.RLIM_INFINITY and soft < priority
 
 
 def fifo_cure(priority: int = 1) -> str:
-    """What to do where SCHED_FIFO at that priority is refused; root is refused it in a cgroup without such a budget."""
+    """The advice if SCHED_FIFO at that priority is refused, as it is even to root in a cgroup without such a budget."""
     if fifo_forbidden(priority):
         return "become root or raise RLIMIT_RTPRIO (`ulimit -r`)"
     return "neither user nor limit forbids it: `gpurt doctor` says what does"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compute units of this machine's AMD GPUs, from KFD's topology in sysfs and from the render node.
 
-sysfs gives sums only.  Where CUs are harvested, the render node says which shader array lacks some (query DEV_INFO of
+sysfs gives only sums.  If CUs are harvested, the render node shows which shader array lacks some (query DEV_INFO of
 DRM_IOCTL_AMDGPU_INFO, include/uapi/drm/amdgpu_drm.h).  Without that node the CUs are assumed to be spread evenly, if
-they can be.
+that is possible.
 
-A folder may stand for the machine.  The folder is a copy of /sys/class/kfd/kfd/topology, with the answers of render
-nodes as files dri/renderD128 and so on.
+A folder may stand for the machine: a copy of /sys/class/kfd/kfd/topology, with the answers of render nodes as files
+dri/renderD128 and so on.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from gpurt.types import CData
 
 SYSFS = Path("/sys/class/kfd/kfd/topology")
 NODES = Path("/dev/dri")
-#: The request, and what it asks for: _IOW('d', 0x45, struct drm_amdgpu_info) and AMDGPU_INFO_DEV_INFO.
+#: The request and its subject: _IOW('d', 0x45, struct drm_amdgpu_info) and AMDGPU_INFO_DEV_INFO.
 INFO, DEV_INFO = 0x40206445, 0x16
-#: Offsets in struct drm_amdgpu_info_device, and the length of its beginning, 120 bytes, which all releases have.
+#: Offsets in struct drm_amdgpu_info_device, and the size of its first 120 bytes, which all releases have.
 ENGINES, ARRAYS, ACTIVE, BITMAP, SIZE = 20, 24, 48, 56, 120
-#: GC 11 keeps the bitmaps of engines 4 and up two columns further (kfd_mqd_manager.c; 6.12 has it for 12 as well).
+#: GC 11 keeps the bitmaps of engines from 4 on two columns further (kfd_mqd_manager.c; 6.12 also for GC 12).
 WIDE = range(110_000, 130_000)
 _NUMBER = re.compile(r"[0-9]{1,6}", re.ASCII)
 _PROPERTY = re.compile(r"([a-z_0-9]{1,64}) ([0-9]{1,20})", re.ASCII)
-#: A caller of ioctl(): descriptor, request, argument; as fcntl's.
+#: The type of fcntl.ioctl(): descriptor, request and argument.
 Call = Callable[[int, int, CData], CData]
 
 
 @dataclass(frozen=True)
 class KfdGpu:
-    """A GPU of the topology: its number among GPUs as gpurt counts them, KFD's node, and its compute units.
+    """A GPU of the topology: its number among GPUs as gpurt counts them, its KFD node, and its compute units.
 
-    ``visible``: its number among those that this process may look at, as ROCm counts them.
+    ``visible``: its number among GPUs that this process may see, as ROCm counts them.
     """
 
     number: int
@@ -53,13 +53,13 @@ class KfdGpu:
 
 
 def gpus(root: Path | None = None, call: Call = ioctl) -> list[KfdGpu]:
-    """AMD's GPUs, in the order of KFD's nodes; those that this process may not look at are left out, and counted.
+    """AMD's GPUs, in the order of KFD's nodes.  GPUs hidden from this process are omitted, but counted.
 
-    ``root``: a folder that stands for the machine.  ``call``: what asks a render node of the machine.
+    ``root``: a folder that stands for the machine.  ``call``: the function that asks a render node.
 
     Raises:
-        DeviceError: this machine has no AMD GPU that KFD knows.
-        FileError: the folder has none, or a file in it, or in sysfs, is not what KFD writes.
+        DeviceError: KFD knows no AMD GPU on this machine.
+        FileError: the folder has no GPU, or a file in it or in sysfs does not have KFD's format.
     """
     top = root or SYSFS
     found: list[KfdGpu] = []
@@ -76,7 +76,7 @@ def gpus(root: Path | None = None, call: Call = ioctl) -> list[KfdGpu]:
                 found.append(KfdGpu(count, len(found), node, _topology(folder, root, call)))
                 count += 1
         except PermissionError:
-            count += 1  # as userlib/preload/kfd_topology.c counts what a container may not see
+            count += 1  # as userlib/preload/kfd_topology.c, which also counts hidden GPUs
         except OSError as error:
             where = filename(error.filename or folder)
             raise FileError(f"{where}: {error.strerror}; KFD's topology is incomplete") from None
@@ -104,7 +104,7 @@ def _topology(folder: Path, root: Path | None, call: Call) -> Topology:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The sums of sysfs: ``active`` CUs of all XCCs in ``engines`` times ``arrays`` shader arrays of ``width`` CUs."""
+    """The sums in sysfs: ``active`` CUs of all XCCs in ``engines`` times ``arrays`` shader arrays of ``width`` CUs."""
 
     name: str
     gfx: int
@@ -116,7 +116,7 @@ class _Shape:
 
     @classmethod
     def read(cls, name: str, values: Mapping[str, int]) -> _Shape:
-        """Raises ValueError if numbers are missing or do not fit together."""
+        """Reads the sums.  Raises ValueError if numbers are missing or do not fit together."""
 
         def value(key: str, least: int = 1) -> int:
             if values.get(key, -1) < least:
@@ -139,7 +139,7 @@ class _Shape:
         return cls(name, value("gfx_target_version"), xccs, engines, per_engine, width, active)
 
     def assumed(self) -> Topology:
-        """Evenly spread.  Raises ValueError where that is impossible."""
+        """The topology with evenly spread CUs.  Raises ValueError if they cannot be spread evenly."""
         count, rest = divmod(self.active, self.engines * self.arrays * self.xccs)
         full = self.engines * self.arrays * self.xccs * self.width
         odd = self.gfx >= 100_000 and count % 2
@@ -153,7 +153,7 @@ class _Shape:
         return Topology(self.name, self.gfx, table, self.xccs, text if self.active < full else "")
 
     def exactly(self, answer: bytes) -> Topology:
-        """As the render node says.  Raises ValueError if that and sysfs contradict each other."""
+        """The topology as the render node reports it.  Raises ValueError if that contradicts sysfs."""
         engines, arrays, active = (struct.unpack_from("=I", answer, offset)[0] for offset in (ENGINES, ARRAYS, ACTIVE))
         if (engines, arrays) != (self.engines, self.arrays):
             there = f"{self.engines} x {self.arrays}"
@@ -173,7 +173,7 @@ class _Shape:
 
 
 def _render_node(minor: int, root: Path | None, call: Call) -> bytes | None:
-    """The answer of the render node; None if there is no node, or it may not be asked.  Raises ValueError."""
+    """The answer of the render node; None if the node is missing or must not be opened.  Raises ValueError."""
     if not 128 <= minor < 256:
         return None
     name = f"renderD{minor}"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Times, energy and boards that are measured."""
+"""Measures times, energy and boards."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All runs of a measurement, in the planned order; whether they are of the same files, and their jobs correspond.
+"""All runs of a measurement in their planned order; checks that they are of the same files, and that jobs correspond.
 
-gpurt looks at the files of programs, not at libraries that they load, files that they read, nor their environment.
+gpurt compares the files of programs, but not libraries that they load, files that they read, or their environment.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """The results of the runs that were complete, at least one.
+    """The results of the complete runs, at least one.
 
-    ``stopped``: why there are fewer than planned; empty if there are not.  ``interrupted``: the exit
-    code if it was the user; else 0.
+    ``stopped``: why there are fewer runs than planned; empty: there are not.  ``interrupted``: the exit code if the
+    user stopped it; else 0.
     """
 
     results: tuple[ProfileResult, ...]
@@ -37,13 +37,13 @@ class UnlikeError(RuntimeFailure):
 
 
 def _stamps(options: ProfileOptions, here: Here) -> dict[str, tuple[int, ...]]:
-    """What the runs of a measurement must have in common: the files of the program, of its co-runner, of a library."""
+    """Stamps that must be the same for all runs of a measurement: of the files of program, co-runner and library."""
     programs = [files(command[:1]) for command in (options.command, here.beside) if command]
     return {path: _stamp(path) for path in (*chain.from_iterable(programs), *filter(None, [options.preload]))}
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """The numbers that change with a file's content; empty if the file is gone."""
+    """Numbers that change with a file's content; empty if the file is gone."""
     try:
         seen = os.stat(path)
     except OSError:
@@ -54,13 +54,13 @@ def _stamp(path: str) -> tuple[int, ...]:
 def measure_program(
     plan: Sequence[Planned], options: ProfileOptions, here: Here, progress: Callable[[int], None] = lambda runs: None
 ) -> Campaign:
-    """Executes the runs.  The first one that fails, or Ctrl-C, ends the measurement; runs before it are kept.
+    """Executes the runs.  A failing run, or Ctrl-C, ends the measurement; earlier runs are kept.
 
     Args:
         plan: the runs, at least one.
         options: how to execute the program.
-        here: what conditions depend on.
-        progress: called with how many runs have been made.
+        here: the facts that conditions depend on.
+        progress: called with the number of runs made so far.
 
     Raises:
         GpurtError: the first run failed, or jobs do not correspond.
@@ -90,10 +90,10 @@ def measure_program(
 
 
 def compare_runs(results: Sequence[ProfileResult], options: ProfileOptions) -> None:
-    """Compares the last run with the first one.
+    """Compares the latest run with the first one.
 
     Raises:
-        UnlikeError: the segments of their jobs do not correspond, so that they have no common worst case.
+        UnlikeError: the segments of their jobs do not correspond, so there is no common worst case.
     """
     first, last = results[0], results[-1]
     if (first.jobs.task, last.jobs.task) != (first.jobs.task,) * 2:

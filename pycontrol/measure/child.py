@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Executes a program that ends with its parent; a script that imports nothing of gpurt, so that it is quick.
+"""Executes a program that ends with its parent.  It is a script without imports from gpurt, so that it is quick.
 
-Arguments: the parent's id, a descriptor, a SCHED_FIFO priority or 0, a library to preload or nothing, and the command.
-The program gets a process group of its own.  The descriptor, which the program does not get, takes the CPU time used so
-far, ns.  If the program cannot be executed, the descriptor takes `!` and an error number.
+Arguments: the parent's id, a descriptor, a SCHED_FIFO priority or 0, a library to preload or nothing, and the
+command.  The program gets a process group of its own, but not the descriptor.  The script writes to the descriptor the
+CPU time used so far, ns; or `!` and an error number if the program cannot be executed.
 """
 
 import ctypes
@@ -21,9 +21,9 @@ def child_main() -> None:
     preload, command = sys.argv[4], sys.argv[5:]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        sys.exit(1)  # it was gone before
+        sys.exit(1)  # the parent was gone before
     os.setpgid(0, 0)
-    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores two, a script's shell may the other
+    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores two, a shell perhaps the other
         signal.signal(number, signal.SIG_DFL)
     os.set_inheritable(told, False)
     if preload:

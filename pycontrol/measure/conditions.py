@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The conditions under which a program is measured: what each does, and whether it can be made here."""
+"""The conditions under which a program is measured: the effect of each, and whether it can be made here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pycontrol.link.control import GpuStatus
 from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
 
 CACHES = Path("/sys/devices/system/cpu")
-#: Size of the last-level cache where the machine does not say it, and the most that a buffer to evict it has, bytes.
+#: The assumed size of an unknown last-level cache, and the most bytes of a buffer that evicts a cache.
 UNKNOWN_CACHE, MOST_BUFFER = 32 << 20, 1 << 30
-#: How many bytes are written at once: of more than 3/4 of a cache glibc's memcpy may write past all caches.
+#: How many bytes one write has: glibc's memcpy may bypass all caches for more than 3/4 of a cache.
 WRITTEN_BYTES = 1 << 13
 
 
@@ -36,10 +36,10 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The circumstances that conditions depend on.
+    """The facts that conditions depend on.
 
-    ``gpus``: of the host.  ``priority``: what the program gets, None for its own.  ``beside``: the user's co-runner.
-    ``clocks``: of the machine, before the runs.
+    ``gpus``: of the host.  ``priority``: the program's; None: its own.  ``beside``: the user's co-runner.  ``clocks``:
+    of the machine, before the runs.
     """
 
     gpus: Sequence[GpuStatus]
@@ -49,7 +49,7 @@ class Here:
 
 
 def described(gpus: Sequence[GpuStatus]) -> list[dict[str, str | int]]:
-    """The properties of a host that times depend on, by GPU; JSON."""
+    """The properties of a host that times depend on, by GPU, for JSON."""
     return [
         {"driver": one.driver, "tier": one.tier.word, "policy": one.policy.word, "alpha_ns": one.alpha_ns,
          "theta_ns": one.theta_ns, "slice_ns": one.slice_ns} for one in gpus
@@ -57,7 +57,7 @@ def described(gpus: Sequence[GpuStatus]) -> list[dict[str, str | int]]:
 
 
 def check_host(now: Sequence[GpuStatus], here: Here) -> None:
-    """Raises RuntimeFailure: the host is not as it was when the measurement began."""
+    """Raises RuntimeFailure: the host has changed since the measurement began."""
     earlier, found = described(here.gpus), described(now)
     if len(earlier) != len(found):
         raise RuntimeFailure(f"the host had {len(earlier)} GPUs when the measurement began, and has {len(found)}")
@@ -69,7 +69,7 @@ def check_host(now: Sequence[GpuStatus], here: Here) -> None:
 
 
 def lacks(condition: Condition, here: Here) -> str:
-    """Why a condition cannot be made here, or would show nothing; empty if neither."""
+    """Why a condition cannot be made here, or would have no effect; empty if it can be made."""
     if condition is Condition.GPU:
         if not all(gpu.emulated for gpu in here.gpus):
             return "gpurt has no work for this GPU: name a program that keeps it busy with --beside"
@@ -81,16 +81,16 @@ def lacks(condition: Condition, here: Here) -> str:
 
 
 def choose(named: Sequence[str], here: Here) -> tuple[list[Condition], dict[Condition, str]]:
-    """The conditions to measure under, and why the others are left out.
+    """The conditions to measure under, and why the others are omitted.
 
     Args:
-        named: what the user named.  If that is empty: all that can be made, and `gpu` only for programs with a
-            priority.  A best-effort program would share the GPU with the co-runner.
-        here: what is there.
+        named: the conditions that the user named.  If there are none: all possible ones, but `gpu` only for programs
+            with a priority: a best-effort program would share the GPU with the co-runner.
+        here: the facts that conditions depend on.
 
     Raises:
-        RefusedError: a condition that was named cannot be made.
-        UsageError: there is a co-runner, and no run is beside it.
+        RefusedError: a named condition cannot be made.
+        UsageError: there is a co-runner, but no run beside it.
     """
     wanted = [one for one in Condition if one.value in named]
     for one in wanted:
@@ -104,14 +104,14 @@ def choose(named: Sequence[str], here: Here) -> tuple[list[Condition], dict[Cond
 
 
 def _unasked(condition: Condition, here: Here) -> str:
-    """Why a condition is made only if the user names it; empty if always."""
+    """Why a condition is made only if the user names it; empty if it is always made."""
     if condition is Condition.GPU and here.priority is None:
         return "best-effort segments share the GPU with a co-runner: give --priority, or name the condition"
     return ""
 
 
 def left_out(without: Mapping[Condition, str]) -> list[str]:
-    """The conditions that are left out, one text for each reason."""
+    """The omitted conditions, with one text for each reason."""
     reasons = dict.fromkeys(without.values())
     return [f"{', '.join(one.value for one, why in without.items() if why == reason)}: {reason}" for reason in reasons]
 
@@ -132,13 +132,13 @@ def about(condition: Condition, here: Here) -> str:
 
 
 def buffer_size() -> int:
-    """Twice the size of the largest cache of any CPU, bytes: CPUs of one machine may have caches of several sizes."""
+    """Twice the size of the largest cache of any CPU, bytes: a machine's CPUs may have caches of different sizes."""
     found = [_size(path) for path in matching(CACHES, "cpu[0-9]*/cache/index*/size")]
     return min(2 * max(found, default=UNKNOWN_CACHE), MOST_BUFFER)
 
 
 def _size(path: Path) -> int:
-    """A size such as "32768K", bytes.  Some virtual machines and firmwares say 0 of a cache that they do not know."""
+    """A size such as "32768K", bytes.  Some virtual machines and firmwares report 0 for an unknown cache."""
     units = {"K": 10, "M": 20, "G": 30}
     try:
         text = path.read_text(encoding="ascii").strip()
@@ -148,7 +148,7 @@ def _size(path: Path) -> int:
 
 
 def chill(condition: Condition, command: Sequence[str]) -> None:
-    """Before a run: makes caches cold, if the condition says so."""
+    """Before a run: makes caches cold if the condition requires it."""
     if condition is Condition.COLD:
         for path in files(command):
             _forget(path)
@@ -163,11 +163,11 @@ def files(command: Sequence[str]) -> list[str]:
 
 
 def _forget(path: str) -> None:
-    """Asks the kernel to drop a file's page cache.  Pages that another process has mapped stay."""
+    """Asks the kernel to drop a file from the page cache.  Pages that another process has mapped stay."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # a program may be executable and not readable
+        return  # a program may be executable but not readable
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
@@ -175,14 +175,14 @@ def _forget(path: str) -> None:
 
 
 def evict(size: int) -> None:
-    """Writes so many bytes on each CPU that this process may use, so that nothing else stays in the CPUs' caches."""
+    """Writes ``size`` bytes on each CPU that this process may use, so that nothing else stays in the caches."""
     overwrite(bytearray(size), size)
 
 
 def overwrite(buffer: bytearray, size: int) -> None:
     """Writes ``size`` bytes of a buffer on each CPU.
 
-    Twice over: caches that expect a stream to be used once keep some of what they had during the first.
+    It writes twice: caches that expect a stream to be used once keep some of their content in the first pass.
     """
     own, pattern = os.sched_getaffinity(0), bytes(WRITTEN_BYTES)
     try:

@@ -21,9 +21,9 @@ from pycontrol.measure.plan import Planned
 from pycontrol.measure.run import ProfileResult
 from pycontrol.measure.summary import MeasuredTime, chances, reduced
 
-#: How an entry begins.
+#: The beginning of an entry.
 ENTRY_MARK = "Measured by gpurt measure times: "
-#: A thread sleeps if it slept for the first share of its GPU work or more, and spins up to the second.
+#: A thread sleeps if it slept for at least the first share of its GPU work, and spins if for at most the second.
 SLEPT, SPUN = 0.9, 0.5
 
 
@@ -31,9 +31,8 @@ SLEPT, SPUN = 0.9, 0.5
 class Account:
     """How a task was measured.
 
-    ``period``: as the user said, ns; None: the releases say it.
-    ``without``: the conditions that were left out, and why.
-    ``after``: the clocks after the runs.  ``nvidia``: nvidia-smi's words about them.
+    ``period``: as the user said, ns; None: from the releases.  ``without``: the omitted conditions, with
+    reasons.  ``after``: the clocks after the runs.  ``nvidia``: nvidia-smi's words about them.
     """
 
     name: str
@@ -50,13 +49,13 @@ class Account:
 
     @property
     def clocks(self) -> Measured:
-        """The clocks that the times are of."""
+        """The clocks at which the times were measured."""
         virtual = bool(self.here.gpus) and all(gpu.emulated for gpu in self.here.gpus)
         return Measured(self.here.clocks, self.after, self.nvidia, virtual)
 
 
 def percent(share: Fraction) -> str:
-    """A share as the user writes it: 1/5 is "20%"."""
+    """A share in the user's notation: 1/5 is "20%"."""
     return f"{float(share * 100):g}%"
 
 
@@ -81,7 +80,7 @@ def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
 
 
 def _process(account: Account) -> list[str]:
-    """The process, if it also reported jobs of other tasks: one client then has the GPU for all of them."""
+    """The key `process` if the program also reported jobs of other tasks: one client has the GPU for all of them."""
     beside = sorted({name for one in account.results for name in one.jobs.beside})
     if not beside:
         return []
@@ -107,10 +106,10 @@ def _period(account: Account) -> str:
 
 
 def _waiting(account: Account) -> str:
-    """What the threads did while their GPU work executed; a "?" where that could not be seen.
+    """What the threads did while their GPU work executed; "?" if that is not known.
 
-    A thread may also be off its CPU because it was preempted: so one job that hardly slept proves more than jobs that
-    did, and most jobs have to have slept inside their segments.
+    A thread may also be off its CPU because it was preempted.  So a single job that hardly slept proves more than jobs
+    that slept, and most jobs must have slept inside their segments.
     """
     jobs = [job for run in account.results for job in run.jobs.jobs if job.segments]
     shares = [job.slept for job in jobs]
@@ -125,7 +124,7 @@ def _waiting(account: Account) -> str:
 
 
 def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
-    """The account of what was done and seen, line by line."""
+    """What was done and seen, line by line."""
     results = account.results
     jobs, size = sum(len(one.jobs.jobs) for one in results), len(results[0].jobs.jobs[0].segments)
     gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
@@ -151,7 +150,7 @@ def _command(words: Sequence[str]) -> str:
 
 
 def run_remarks(account: Account) -> list[str]:
-    """The facts that the user should know of the runs beside their times."""
+    """Facts about the runs that the user should know, besides their times."""
     results = account.results
     notes = []
     pairs = len({one.condition for one in account.plan}) * len({one.given for one in account.plan})
@@ -170,7 +169,7 @@ def run_remarks(account: Account) -> list[str]:
 
 
 def _others(results: Sequence[ProfileResult]) -> list[str]:
-    """A remark if much CPU time is outside jobs: a job only has the time of the thread that announces it."""
+    """A remark if much CPU time is outside jobs: a job only has the time of the thread that reports it."""
     spent = [job.cpu for one in results for job in one.jobs.jobs if job.cpu is not None]
     used, inside = sum(one.cpu for one in results), sum(spent)
     if not spent or 10 * (used - inside) <= used:
@@ -187,7 +186,7 @@ def _whole(time: int) -> str:
 
 
 def _line(one: MeasuredTime) -> str:
-    """The line about the observations of a time."""
+    """The line about a time and its observations."""
     where = f"run {one.run.number} ({one.run.condition.value}{_given(one.run)})"
     each = ", ".join(f"{condition.value} {format_time(time)}" for condition, time in one.by_condition.items())
     return (
@@ -210,7 +209,7 @@ def _segments(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
 
 
 def _cpu(account: Account, known: MeasuredTime | None) -> str:
-    """The CPU segment: the CPU time of a job, if the program says it."""
+    """The CPU segment, with a job's CPU time if the program reports it."""
     if known is not None:
         return f"  {{ cpu = {_span(known)} }},  # of the thread that announces the job, also inside its GPU segments"
     jobs = sum(len(one.jobs.jobs) for one in account.results)
@@ -236,7 +235,7 @@ def _span(time: MeasuredTime) -> str:
 
 
 def settings(seen: MachineClocks) -> list[str]:
-    """The settings of clocks, in words: times that were measured under other ones have no common worst case."""
+    """The settings of clocks, in words: times measured under other settings have no common worst case."""
     return [*(f"{one.name} {one.text}" for one in (*seen.cpus, *seen.gpus)), f"power mode {seen.power_mode}"]
 
 
@@ -251,12 +250,12 @@ class Measured:
 
     @property
     def changed(self) -> bool:
-        """Whether settings have changed meanwhile: nobody knows the settings of each run."""
+        """Whether settings have changed between the looks: then the settings of each run are not known."""
         return settings(self.before) != settings(self.after)
 
     @property
     def temperature(self) -> int | None:
-        """The higher one, degrees Celsius."""
+        """The higher temperature of the two looks, degrees Celsius."""
         return max((one.temperature for one in (self.before, self.after) if one.temperature is not None), default=None)
 
     @property
@@ -264,7 +263,7 @@ class Measured:
         return () if self.virtual else self.after.gpus
 
     def key(self) -> list[str]:
-        """The line of the entry, with clocks that are held and the only ones; none if nothing is known."""
+        """The entry's line with the held clocks, where all CPUs or GPUs have the same; none if nothing is known."""
         if self.changed:
             return []
         speeds, governors = {one.hertz for one in self.after.cpus}, {one.governor for one in self.after.cpus}
@@ -288,7 +287,7 @@ class Measured:
         return "; ".join([*pieces, *(f"{what} unknown, for nothing here tells it" for what in lacking)])
 
     def warnings(self) -> list[str]:
-        """The reasons why the times may not all be of the same clock."""
+        """Why the times may have been measured at different clocks."""
         if self.changed:
             return ["the settings of clocks have changed during the measurement: measure again"]
         loose = [one for one in (*self.after.cpus, *self._gpus) if one.hertz is None]

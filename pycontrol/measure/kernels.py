@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs a program of gpurt_measure.h: what it can measure, and one measurement after the other."""
+"""Runs a program that uses gpurt_measure.h: asks what it can measure, and has it measure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpurt.text import visible
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NUMBER = re.compile("[1-9][0-9]{0,17}")
-#: The most units of a GPU that are believed.
+#: A larger number of units is not believed.
 MOST_UNITS = 4096
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The offer of a program that measures: the units of its GPU, how it keeps kernels to them, and its kernels."""
+    """A measuring program's offer: the units of its GPU, how it confines kernels to them, and its kernels."""
 
     units: PartitionSizes
     mechanism: str
@@ -28,7 +28,7 @@ class Offer:
 
 
 def ask_program(command: Sequence[str], seconds: float) -> Offer:
-    """The program's word on itself.  Raises RuntimeFailure if it is not one of gpurt_measure.h, or fails."""
+    """The program's offer.  Raises RuntimeFailure if the program does not use gpurt_measure.h, or fails."""
     kernels: list[str] = []
     units, mechanism = None, ""
     for line in _output([*command, "list"], seconds).splitlines():
@@ -47,7 +47,7 @@ def ask_program(command: Sequence[str], seconds: float) -> Offer:
 
 
 def measure(command: Sequence[str], case: Case, runs: int, seconds: float) -> list[int]:
-    """The times of so many launches, ns.  Raises RuntimeFailure if the program fails, or says something else."""
+    """The times of ``runs`` launches, ns.  Raises RuntimeFailure if the program fails, or answers something else."""
     words = ["run", case.kernel, str(case.units), str(runs), case.how.value, *([case.other] if case.other else [])]
     lines = _output([*command, *words], seconds).split()
     if wrong := next((line for line in lines if not _NUMBER.fullmatch(line)), None):

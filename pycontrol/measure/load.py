@@ -5,14 +5,14 @@ a virtual GPU busy.  Each co-runner writes a line once it does."""
 import os
 import sys
 
-#: Length of the GPU work, ns, and how many items are always submitted.
+#: Length of an item of GPU work, ns, and how many items are always queued.
 WORK, DEEP = 1_000_000, 4
 
 
 def cpu(number: int, size: int) -> None:
     """Copies memory while no other thread of the CPU is ready.
 
-    First it gets its memory, with a share of the CPU: without one, that would take for ever on a busy machine.
+    It gets its memory first, with a share of the CPU: without a share, that would take for ever on a busy machine.
     """
     os.sched_setaffinity(0, {number})
     source, target = bytes(max(size // 2, 1)), memoryview(bytearray(max(size // 2, 1)))

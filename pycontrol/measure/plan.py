@@ -11,36 +11,36 @@ from math import lcm
 from gpurt.errors import UsageError
 from pycontrol.measure.conditions import Condition
 
-#: How often the program runs unless the user says it, where that is enough for each pair of input and condition.
+#: The default number of runs, if that is enough for each pair of input and condition.
 DEFAULT_RUNS = 20
 MOST_RUNS = 100_000
-#: The text that stands in a command's words for the input.
+#: The placeholder in a command's words for the input.
 PLACE = "{}"
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A run: its number from 1, in order; its condition; its input, None if there are none."""
+    """A run: its number from 1, its condition, and its input; None: there are no inputs."""
 
     number: int
     condition: Condition
     given: str | None = None
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The program and its arguments, with the input in its place."""
+        """The program and its arguments, with the input in place of PLACE."""
         given = self.given
         return list(words) if given is None else [word.replace(PLACE, given) for word in words]
 
 
 def plan_runs(runs: int | None, inputs: Sequence[str], conditions: Sequence[Condition], seed: int = 1) -> list[Planned]:
-    """The runs.  Each input and each condition has one at least, and pairs of them as equally many as can be.
+    """The runs.  Each input and each condition has at least one, and their pairs have as equal numbers as possible.
 
-    The order is drawn at random, each order as likely as the others.  So a change with time, as of a GPU that gets
-    warm, is no property of a condition.  Without such a change every order of the results is equally likely.
+    The order is random, and all orders are equally likely.  So a drift in time, for example of a GPU that gets warm,
+    does not look like the effect of a condition.  Without a drift every order of the results is equally likely.
 
     Args:
-        runs: how many; None: as many as are needed, or DEFAULT_RUNS if these are more.
-        inputs: none if the program takes none.
+        runs: how many; None: as many as are needed, at least DEFAULT_RUNS.
+        inputs: empty if the program takes none.
         conditions: at least one.
         seed: for the order.
 
@@ -69,6 +69,6 @@ def plan_runs(runs: int | None, inputs: Sequence[str], conditions: Sequence[Cond
 
 
 def _pairs(inputs: int, conditions: int) -> list[tuple[int, int]]:
-    """All pairs, so that the first max(inputs, conditions) have each input and each condition."""
+    """All pairs.  The first max(inputs, conditions) pairs contain each input and each condition."""
     turn = lcm(inputs, conditions)
     return [(at % inputs, (at + at // turn) % conditions) for at in range(inputs * conditions)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finds out what a patched driver really does: `gpurt measure board`, the trial before a board is believed.
+"""Finds out what a patched driver really does: `gpurt measure board`, the trial before a board is trusted.
 
-Every check is a process of its own with a time limit, so one that hangs says so and the others still run.  Such a
-process owns the GPU for seconds at most, and loses it when it is killed.  Nothing here has run on hardware.
+Each check is a process with a time limit: if it hangs, that is reported and the other checks still run.  Such a process
+owns the GPU for seconds at most, and loses the GPU when it is killed.  Nothing here has run on hardware.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ SEGMENTS = 1_000
 SWITCH_ROUNDS = 20
 #: How long the program stays off, s: nvgpu's watchdog kills work that makes no progress for this long (defect 16).
 OFF_FOR = 6.0
-#: How long a program may print what it did before it was taken off, s.
+#: How long a program may still print about work from before it was taken off, s.
 DRAIN = 0.5
-#: How many prints of a program are awaited to see how often it prints, and how rarely it may, s.
+#: How many prints are awaited to learn a program's pace, and the longest pace allowed, s.
 PACE_PRINTS, RAREST = 5, 1.0
-#: A program that is off is silent for so many times its usual time, and for so many seconds at least.
+#: A program counts as off after silence for this multiple of its usual time, and at least for this long, s.
 SILENT_TIMES, SILENT_FOR = 3, 0.3
-#: How long a program that begins while another has the GPU is watched at least, s.
+#: The least time for which a program is watched that begins while another has the GPU, s.
 BESIDE = 3.0
-#: A print after this time was not yet on its way before, ns.
+#: A print later than this was not already on its way, ns.
 AT_ONCE_NS = 5_000_000
-#: How long a process that was killed may take to end, s.  One that waits for the driver cannot be killed.
+#: How long a killed process may take to end, s.  A process that waits for the driver cannot be killed.
 KILL_PATIENCE_S = 5.0
 MODULES = Path("/sys/module")
 LOOK_INTO_LOG = "look into the kernel's log (dmesg) before anything else"
@@ -53,7 +53,7 @@ LOOK_INTO_LOG = "look into the kernel's log (dmesg) before anything else"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The probed things: a host, the GPU of a patched driver there, and a program that uses that GPU all the time."""
+    """The probed host and GPU of a patched driver, and a program that uses that GPU all the time."""
 
     device: str
     gpu: int
@@ -63,7 +63,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: its name, how long it may take (s), and what it finds."""
+    """A check: its name, its time limit (s), and its function."""
 
     name: str
     limit: float
@@ -86,7 +86,7 @@ def probe_target(device: str | None, load: str | None) -> Target:
 
 
 def run_probe(checks: list[Check], probed: Target) -> Iterator[Diagnosis]:
-    """The findings of each check, in order.  A check that ends without an answer, or takes too long, has failed."""
+    """The findings of each check, in order.  A check without an answer, or above its time limit, has failed."""
     for check in checks:
         yield _limited(check, probed)
 
@@ -95,7 +95,7 @@ def _limited(check: Check, probed: Target) -> Diagnosis:
     reader, writer = os.pipe()
     pid, ended = -1, False
     try:
-        with later():  # else nobody ends a process that is started and not noted
+        with later():  # else a process could start and not be noted
             pid = os.fork()
         if pid == 0:
             os.setpgid(0, 0)
@@ -115,7 +115,7 @@ def _limited(check: Check, probed: Target) -> Diagnosis:
 
 
 def _end(pid: int) -> bool:
-    """Kills the check's process and what it started; returns whether these ended soon."""
+    """Kills the check's process and its children; returns whether they ended soon."""
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     with suppress(ProcessLookupError):
@@ -129,7 +129,7 @@ def _end(pid: int) -> bool:
 
 
 def _answer(check: Check, probed: Target, writer: int) -> None:
-    """In the check's process.  Does not return."""
+    """Runs in the check's process.  Does not return."""
     try:
         try:
             finding = check.find(probed)
@@ -157,7 +157,7 @@ def _heard(check: Check, reader: int) -> Diagnosis:
 
 @contextmanager
 def _client(probed: Target) -> Iterator[Callable[[bool], None]]:
-    """A client of that GPU; called with True it begins a segment, and with False it ends it.  Raises DeviceError."""
+    """A client of that GPU: a call with True begins a segment, a call with False ends it.  Raises DeviceError."""
     handle = ffi.new("struct gpurt_handle **")
     _must(probed, lib.gpurt_open(handle, probed.device.encode()))
     try:
@@ -181,7 +181,7 @@ def _must(probed: Target, result: int) -> None:
 
 @contextmanager
 def _owning(probed: Target) -> Iterator[None]:
-    """The GPU is this process's meanwhile."""
+    """While the context is entered, this process owns the GPU."""
     with _client(probed) as own:
         own(True)
         try:
@@ -191,7 +191,7 @@ def _owning(probed: Target) -> Iterator[None]:
 
 
 def _port(probed: Target) -> Diagnosis:
-    """Defects 10, 14, 21: the driver that is loaded is the patched one, and nothing else has its runlists."""
+    """Defects 10, 14, 21: the loaded driver is the patched one, and nothing else uses its runlists."""
     troubles = [one.trouble for one in patched.read_patched() if one.trouble]
     if troubles:
         return Diagnosis("driver", Status.FAIL, "; ".join(troubles))
@@ -211,7 +211,7 @@ def _real_time(probed: Target) -> Diagnosis:
 
 
 def _preemption(probed: Target) -> Diagnosis:
-    """Whether taking off waits for the end of kernels: amdgpu says it once, for all; nvgpu for each TSG."""
+    """Whether taking off waits until kernels end: amdgpu states it once for all, nvgpu for each TSG."""
     name = "preemption"
     if probed.driver == "nvidia":
         return Diagnosis(name, Status.WARN, "not tried: the firmware says that what is switched off is preempted",
@@ -231,7 +231,7 @@ def _preemption(probed: Target) -> Diagnosis:
 
 
 def _status(control: Control, probed: Target) -> GpuStatus:
-    """Numbers of GPUs that are gone are free, so the list may have gaps."""
+    """The GPU's status.  The list may have gaps, since GPUs that are gone free their numbers."""
     for one in control.status():
         if one.gpu == probed.gpu:
             return one
@@ -244,7 +244,7 @@ def _now(probed: Target) -> GpuStatus:
 
 
 def _updates(probed: Target) -> Diagnosis:
-    """A thousand times alone and everyone's again."""
+    """A thousand updates: the GPU is given to one client, and to all again."""
     with connect(probed.device) as control, _client(probed) as own:
         before = _status(control, probed)
         for _ in range(SEGMENTS):
@@ -259,7 +259,7 @@ def _updates(probed: Target) -> Diagnosis:
 
 
 def _idle(probed: Target) -> Diagnosis:
-    """Defect 8: a GPU that has gone to sleep (nvgpu: after half a second) is woken, and that takes time."""
+    """Defect 8: a GPU that has gone to sleep (nvgpu: after half a second) must be woken, which takes time."""
     name = "first update after 3 s of idleness"
     with connect(probed.device) as control:
         _, longest = update_times(control.latency(probed.gpu))
@@ -276,7 +276,7 @@ def _idle(probed: Target) -> Diagnosis:
 
 @contextmanager
 def _loaded(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
-    """The user's program, which prints something for each piece of GPU work that has completed."""
+    """The user's program, which prints something for each item of GPU work that has completed."""
     with _started(probed) as program:
         if not _progress(program, 20):
             raise DeviceError(f"{probed.load}: prints nothing; it has to print for each piece of work that is done")
@@ -285,7 +285,7 @@ def _loaded(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def _started(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
-    """The user's program, which is killed at the end, also if a signal raises an exception just after its start."""
+    """The user's program; the context kills it, even if a signal raises an exception just after its start."""
     assert probed.load
     program = None
     try:
@@ -301,15 +301,15 @@ def _started(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the program prints something within that time.  The printed bytes are gone then."""
+    """Whether the program prints something within that time.  Drops the printed bytes."""
     assert program.stdout
     return readable(program.stdout, seconds) and bool(os.read(program.stdout.fileno(), 1 << 16))
 
 
 def _silence(program: subprocess.Popen[bytes], load: str | None) -> float:
-    """For how long a program that works is never silent, s.
+    """The time for which a program that works is never silent, s.
 
-    Raises DeviceError if it prints too rarely to tell a probe that works from one that is off.
+    Raises DeviceError if it prints too rarely to tell a working program from a program that is off.
     """
     longest, before = 0.0, time.monotonic()
     for _ in range(PACE_PRINTS):
@@ -322,14 +322,14 @@ def _silence(program: subprocess.Popen[bytes], load: str | None) -> float:
 
 
 def _start_time(probed: Target) -> float:
-    """How long a program takes from its start to its first print where nothing keeps it off the GPU, s."""
+    """How long a program takes from its start to its first print if nothing keeps it off the GPU, s."""
     began = time.monotonic()
     with _loaded(probed):
         return time.monotonic() - began
 
 
 def _code(program: subprocess.Popen[bytes]) -> int | None:
-    """The program's exit status, known a moment after its output has closed; None: it still runs."""
+    """The program's exit status, which is known a moment after its output has closed; None: it still runs."""
     assert program.stdout
     if readable(program.stdout, 0):
         with suppress(subprocess.TimeoutExpired):
@@ -338,14 +338,14 @@ def _code(program: subprocess.Popen[bytes]) -> int | None:
 
 
 def _drain(program: subprocess.Popen[bytes]) -> None:
-    """Takes what the program printed before now."""
+    """Drops what the program has printed until now."""
     end = time.monotonic() + DRAIN
     while time.monotonic() < end:
         _progress(program, DRAIN / 10)
 
 
 def _stops(probed: Target) -> Diagnosis:
-    """Defect 15: what is taken off stops, and goes on when it is put back, also after many changes."""
+    """Defect 15: a program that is taken off stops, and continues when it is put back, even after many changes."""
     name = "a program that is taken off stops and goes on"
     with _loaded(probed) as program:
         silence = _silence(program, probed.load)
@@ -360,7 +360,7 @@ def _stops(probed: Target) -> Diagnosis:
 
 
 def _newcomer(probed: Target) -> Diagnosis:
-    """Whether a program that begins beside the owner is born off: its channels are scheduled while it must not run."""
+    """Whether a program that begins beside the owner starts off: its channels are scheduled while it must not run."""
     name = "a program that begins while another has the GPU"
     watched = max(BESIDE, 2 * _start_time(probed))
     with ExitStack() as stack:
@@ -377,7 +377,7 @@ def _newcomer(probed: Target) -> Diagnosis:
 
 
 def _stop_time(probed: Target) -> Diagnosis:
-    """Whether taking off stops a kernel at once or waits for its end: for how long a program prints after an update."""
+    """Whether taking off stops a kernel at once or waits for its end: how long a program prints after an update."""
     name = "the last print of a program that is taken off"
     worst = 0
     with _loaded(probed) as program:
@@ -396,7 +396,7 @@ def _stop_time(probed: Target) -> Diagnosis:
 
 
 def _watchdog(probed: Target) -> Diagnosis:
-    """Defect 16."""
+    """Defect 16: the driver's watchdog kills a program that is off for too long."""
     name = f"a program that is off for {OFF_FOR:.0f} s"
     with _loaded(probed) as program:
         with _owning(probed):
@@ -407,7 +407,7 @@ def _watchdog(probed: Target) -> Diagnosis:
 
 
 def _killed(probed: Target) -> Diagnosis:
-    """Defect 17: how long the death of a program that is off takes."""
+    """Defect 17: how long it takes until a killed program that is off has ended."""
     with _loaded(probed) as program, _owning(probed):
         program.kill()
         began = time.monotonic_ns()
@@ -439,7 +439,7 @@ WITH_LOAD = [
     Check("a program that is killed while it is off", 60, _killed),
     Check("programs that come and go beside the owner", 90, _foreign),
 ]
-#: The checks that the probe cannot do for the user, and how the user does them.
+#: Checks that only the user can do, and how.
 BY_HAND = {
     "TSG ids from 64 (defect 4)": "run the probe again with 70 idle GPU programs beside it",
     "spinning tasks (defect 12)": "run the taskset, and look for `timeout` and `recover` in dmesg",
@@ -451,7 +451,7 @@ BY_HAND = {
 
 
 def probe_all(probed: Target) -> Iterator[Diagnosis]:
-    """All checks; those that need a program, or a person, say so."""
+    """All checks; some report that they need a program or a person."""
     yield from run_probe(BASIC, probed)
     if probed.load:
         yield from run_probe(WITH_LOAD, probed)

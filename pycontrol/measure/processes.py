@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The processes of a measurement: the program and its co-runners.  All end with this process, however it ends.
 
-What these have started in turn stays if this process is killed.
+If this process is killed, the children of these processes stay.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def start(
     command: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None, priority: int = 0,
     preload: str = "",
 ) -> tuple[subprocess.Popen[bytes], int]:  # fmt: skip
-    """Starts a program in a process group of its own, without stdin; returns it and its CPU time before it began, ns.
+    """Starts a program in its own process group, without stdin; returns it and the CPU time before its start, ns.
 
     Raises:
-        RuntimeFailure: it cannot be started.
+        RuntimeFailure: the program cannot be started.
     """
     heard, told = os.pipe()
     try:
         words = [sys.executable, "-I", "-S", str(CHILD), str(os.getpid()), str(told), str(priority), preload, *command]
         try:
-            with later():  # else nobody ends one that is started and not noted
+            with later():  # else a process could start and not be noted
                 process = subprocess.Popen(
                     words, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, pass_fds=[told]
                 )  # fmt: skip
-        except (OSError, ValueError) as error:  # too many arguments; a NUL in one
+        except (OSError, ValueError) as error:  # too many arguments, or a NUL in an argument
             raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {error}") from None
         finally:
             os.close(told)
@@ -63,7 +63,7 @@ def start(
 
 
 def _end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
-    """Sends a signal to what is left of a process's group."""
+    """Sends a signal to the remaining processes of a process's group."""
     try:
         os.killpg(process.pid, number)
     except (ProcessLookupError, PermissionError):
@@ -71,15 +71,15 @@ def _end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None
 
 
 def over(process: subprocess.Popen[bytes]) -> None:
-    """Kills what is left of a process's group."""
+    """Kills the remaining processes of a process's group."""
     _end(process)
     with suppress(PermissionError):
-        process.kill()  # it may not have made its group
+        process.kill()  # it may not have made its group yet
     process.wait()
 
 
 def interrupt_program(process: subprocess.Popen[bytes]) -> bool:
-    """Ends a program by SIGINT, or SIGKILL after GRACE seconds; whether SIGINT was enough."""
+    """Ends a program by SIGINT, or by SIGKILL after GRACE seconds; returns whether SIGINT was enough."""
     _end(process, signal.SIGINT)
     try:
         process.wait(GRACE)
@@ -93,7 +93,7 @@ def running_beside(condition: Condition, here: Here, device: str) -> Iterator[Se
     """While the context is entered, the condition's co-runners execute; yields their process groups.
 
     Raises:
-        RuntimeFailure: one does not start, or has ended when the context ends.
+        RuntimeFailure: a co-runner does not start, or has ended before the context ends.
     """
     environment = {**os.environ, "GPURT_DEVICE": device}
     with ExitStack() as stack:
@@ -132,7 +132,7 @@ def _running(command: Sequence[str], environment: Mapping[str, str], ready: bool
 
 
 def _await(descriptor: int, command: Sequence[str]) -> None:
-    """Raises RuntimeFailure unless a co-runner says that it is at work."""
+    """Raises RuntimeFailure unless a co-runner reports that it works."""
     deadline = time.monotonic() + READY
     while time.monotonic() < deadline:
         if readable(descriptor, 1.0):

@@ -23,20 +23,19 @@ from pycontrol.measure.conditions import Condition, Here, check_host, chill
 from pycontrol.measure.plan import Planned
 from pycontrol.measure.segments import Costs, Jobs, Segment, jobs, segments
 
-#: How long the host may take to tell of the program's end, and of its beginning at the latest, seconds.
+#: How long the host may take to report the program's end, and at the latest its beginning, seconds.
 SETTLE, UNSEEN = 10.0, 2.0
 NOT_ALL = "not all of the run was seen; measure again"
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """How to execute the program.
+    """The options of a run.
 
-    ``device``: the host's, None for the usual search.  ``theta``: what a context switch of its virtual GPU takes, ns;
-    None for a real GPU, whose work it does not see.
-    ``duration``: a run is ended after so long; ns, None: no limit.
-    ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
-    ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.
+    ``device``: the host's device; None: the usual search.  ``theta``: the switch cost of its virtual GPU, ns; None for
+    a real GPU, on which the host does not see work.  ``duration``: after this time the run is ended, ns; None: no
+    limit.  ``preload``: a library for the program, or nothing.  ``priority``: its SCHED_FIFO priority; 0: its
+    own.  ``task``, ``per_job``: see segments.jobs.  ``stdout``: the descriptor that the program gets.
     """
 
     command: Sequence[str]
@@ -52,7 +51,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
-    """The observations of a run.  ``segments``: all, of jobs or not.  ``cpu``, ``wall``: of the whole process, ns."""
+    """A run's observations.  ``segments``: inside and outside of jobs.  ``cpu``, ``wall``: of the whole process, ns."""
 
     planned: Planned
     jobs: Jobs
@@ -68,7 +67,7 @@ def execute_once(planned: Planned, options: ProfileOptions, here: Here) -> Profi
         DeviceError: there is no host.
         RefusedError: the condition cannot be made.
         RuntimeFailure: the run does not count: the program or a co-runner failed, took too long, used no GPU segment,
-            or was not seen whole.
+            or was not seen from begin to end.
         KeyboardInterrupt: the program has been ended.
     """
     command = planned.command(options.command)
@@ -92,7 +91,7 @@ def execute_once(planned: Planned, options: ProfileOptions, here: Here) -> Profi
 
 
 class Users:
-    """The processes that begin GPU segments, and their process groups, which are known while they are there."""
+    """The processes that begin GPU segments, and their process groups, which must be read before the processes end."""
 
     def __init__(self) -> None:
         self._groups: dict[int, int] = {}
@@ -102,7 +101,7 @@ class Users:
         if record.kind is EventKind.BEGIN and record.pid not in self._groups:
             try:
                 self._groups[record.pid] = os.getpgid(record.pid)
-            except OSError:  # it is gone
+            except OSError:  # the process is gone
                 self._groups[record.pid] = 0
 
     def of(self, groups: Collection[int]) -> set[int]:
@@ -111,7 +110,7 @@ class Users:
 
 
 def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -> tuple[int, int, int]:
-    """Executes the program to its end: its id, CPU time and wall-clock time, ns."""
+    """Executes the program to its end; returns its id, CPU time and wall-clock time, ns."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic_ns()
     process, start = processes.start(
@@ -124,7 +123,7 @@ def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -
         processes.interrupt_program(process)
         raise
     finally:
-        processes.over(process)  # what it has left behind would disturb the next run
+        processes.over(process)  # leftover processes would disturb the next run
     wall = time.monotonic_ns() - begun
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
@@ -132,7 +131,7 @@ def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -
 
 
 def _await(process: subprocess.Popen[bytes], options: ProfileOptions) -> None:
-    """Waits for the end of the program, or ends it when its time is over.  Raises RuntimeFailure if it fails."""
+    """Waits for the end of the program, or ends it after its duration.  Raises RuntimeFailure if it fails."""
     name = visible(options.command[0])
     try:
         code = process.wait(None if options.duration is None else options.duration / UNITS["s"])
@@ -154,7 +153,7 @@ def _signal(number: int) -> str:
 
 
 def _settle(listener: Listener, pid: int) -> bool:
-    """Waits until the host has reported that the program's clients are gone, its last event; returns whether it has."""
+    """Waits until the host reports that the program's clients are gone, which is its last event; whether it did."""
     begun = time.monotonic()
     mine: list[EventRecord] = []
     while time.monotonic() < begun + (SETTLE if mine else UNSEEN):
@@ -170,18 +169,18 @@ def read_run(
     planned: Planned, options: ProfileOptions, records: Sequence[EventRecord], pid: int, spent: tuple[int, int],
     known: Collection[int] = (),
 ) -> ProfileResult:  # fmt: skip
-    """The jobs in a run's events.
+    """The observations of a run, from the events.
 
     Args:
         planned: the run.
-        options: how it was executed.
-        records: all events that the host told meanwhile.
+        options: the options of the run.
+        records: all events from the host during the run.
         pid: the program's process.
         spent: CPU and wall-clock time, ns.
         known: other processes that the program has not started.
 
     Raises:
-        RuntimeFailure: as for execute.
+        RuntimeFailure: as in execute_once.
     """
     if any(one.kind is EventKind.LOST or (one.lost and one.pid == pid) for one in records):
         raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")

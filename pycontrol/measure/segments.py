@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The GPU segments of one run of a program, and the jobs that they are of, from the host's events."""
+"""The GPU segments of one run of a program and their jobs, from the host's events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pycontrol.link.control import EventRecord
 from pycontrol.observe.trace.trace import merge
 
 Interval = tuple[int, int]
-#: A segment or job that is cut off at this multiple of the longest that ended did not just have bad luck.
+#: A cut-off segment or job is suspicious from this multiple of the longest complete one on.
 HANGS = 2
 #: The events of a client's segments, in order of time.
 STEPS = frozenset((EventKind.BEGIN, EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT, EventKind.END))
@@ -26,10 +26,10 @@ STEPS = frozenset((EventKind.BEGIN, EventKind.GRANT, EventKind.RESUME, EventKind
 class Segment:
     """A GPU segment from its begin to its end, ns of CLOCK_MONOTONIC.
 
-    ``pure``, G^e: how long it owned the GPU and had work on it.  ``misc``, G^m: how long it owned the GPU otherwise.
-    If the host does not see work, ``misc`` is None, and ``pure`` is how long the segment owned the GPU.  Both contain
-    what updates of the runlist and context switches took meanwhile; ``least`` has them without that: 0 where it is not
-    known.  ``work``: whether it had any.
+    ``pure``, G^e: how long it owned the GPU and had work on it.  ``misc``, G^m: how long it owned the GPU
+    otherwise.  If the host does not see work, ``misc`` is None, and ``pure`` is all the time that it owned the
+    GPU.  Both include runlist updates and context switches in that time; ``least`` has both times without these, 0 if
+    unknown.  ``work``: whether the segment had any.
     """
 
     client: tuple[int, int]
@@ -44,7 +44,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredJob:
-    """The segments of a job in order, and its CPU time and its length, ns; None if the program did not say it."""
+    """The segments of a job in order, its CPU time and its length, ns; None if the program did not report it."""
 
     segments: tuple[Segment, ...]
     cpu: int | None = None
@@ -52,15 +52,15 @@ class MeasuredJob:
 
     @property
     def slept(self) -> float | None:
-        """The share of its GPU work's time that its thread was on no CPU; None: unknown, or no GPU work."""
+        """The share of its GPU work's time during which its thread was on no CPU; None: unknown, or no GPU work."""
         work = sum(one.pure for one in self.segments)
         return None if self.cpu is None or self.length is None or not work else max(self.length - self.cpu, 0) / work
 
     @property
     def surely_slept(self) -> float | None:
-        """The same of what it slept inside its segments at least.
+        """The share that the thread slept at least inside its segments.
 
-        If it was off its CPU outside of them, too, it may have been so for all that it did not execute there.
+        It counts all the time off its CPU that may lie outside of the segments as outside.
         """
         if self.slept is None or self.cpu is None or self.length is None:
             return None
@@ -75,11 +75,11 @@ class MeasuredJob:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The jobs of a run.  ``task``: what the program calls the task, empty if it announces no jobs.
+    """The jobs of a run.  ``task``: the program's name of the task; empty if it reports no jobs.
 
-    ``outside``: how many segments are of no job.  ``apart``: the least distance between two releases in a row, ns.
-    ``distances``: the number of distances.  The two are None and 0 if the program announces no jobs, or only one.
-    ``beside``: the other tasks whose jobs it announces; ``at_once``: whether one was under way while a job was.
+    ``outside``: how many segments belong to no job.  ``apart``: the least distance of two successive releases,
+    ns.  ``distances``: the number of distances.  These two are None and 0 if the program reports at most one
+    job.  ``beside``: other tasks whose jobs it reports; ``at_once``: whether such a job overlapped a job of ``task``.
     """
 
     jobs: tuple[MeasuredJob, ...]
@@ -102,7 +102,7 @@ class _OpenPart:
     since: int | None = None
 
     def closed(self, client: tuple[int, int], end: int, costs: Costs) -> Segment:
-        """The segment."""
+        """The finished segment."""
         owned = sum(stop - start for start, stop in self.owned)
         if costs.theta is None:
             return Segment(client, self.begin, end, self.priority, None, owned, True, (0, 0))
@@ -115,7 +115,7 @@ class _OpenPart:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The times of the host's own work: a context switch, ns, None if the host does not see work; and all its updates.
+    """The cost of the host's own work: a context switch, ns (None if the host does not see work), and all its updates.
 
     ``updates``: by GPU, sorted.
     """
@@ -125,7 +125,7 @@ class Costs:
 
     @staticmethod
     def of(records: Iterable[EventRecord], theta: int | None) -> Costs:
-        """Those of a run, from all its events."""
+        """The costs in a run, from all its events."""
         found: dict[int, list[Interval]] = {}
         for one in records:
             if one.kind is EventKind.COMMIT:
@@ -142,16 +142,16 @@ class Costs:
 def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) -> list[Segment]:
     """The segments in the order of their begins.
 
-    Time during which a segment does not own the GPU counts for neither part.  So other clients do not make them longer.
+    Time in which a segment does not own the GPU counts for neither part, so other clients do not lengthen them.
 
     Args:
         records: the events of the program's process.
-        costs: the host's, while it executed.
-        cut: whether the program was ended in the middle: then a segment that had not ended is left out.
+        costs: the host's costs in the run.
+        cut: whether the program was ended early: then an unfinished segment is omitted.
 
     Raises:
         RuntimeFailure: the time of a segment is not known: work went on after its end, it had not ended, or a clock
-            went back.  Or a segment that was cut off may be the longest by far.
+            went back.  Or a segment that was cut off may be by far the longest.
     """
     found: list[Segment] = []
     now: dict[tuple[int, int], _OpenPart] = {}
@@ -187,7 +187,7 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
 
 
 def _check_cut(what: str, cut: Sequence[int], whole: Sequence[int]) -> None:
-    """Raises RuntimeFailure if a part was cut off after such a long time that its end was not to be expected."""
+    """Raises RuntimeFailure if a part was cut off after more than HANGS times the longest complete part."""
     longest, seen = max(cut, default=0), max(whole, default=0)
     if whole and longest > HANGS * seen:
         raise RuntimeFailure(
@@ -198,7 +198,7 @@ def _check_cut(what: str, cut: Sequence[int], whole: Sequence[int]) -> None:
 
 
 def _work(one: EventRecord, here: _OpenPart | None, found: Sequence[Segment]) -> None:
-    """Takes a work item that has completed, as part of the segment that is open."""
+    """Adds a completed item of work to the open segment."""
     submitted = one.time_ns - one.latency_ns
     client = one.gpu, one.client
     last = next((segment for segment in reversed(found) if segment.client == client), None)
@@ -218,17 +218,17 @@ def _overlap(span: Interval, others: Iterable[Interval]) -> int:
 def jobs(
     records: Sequence[EventRecord], found: Sequence[Segment], task: str | None, per_job: int | None, cut: bool
 ) -> Jobs:
-    """The jobs that the program announced; else jobs of ``per_job`` segments each, or of one if that is None.
+    """The jobs that the program reported; else jobs of ``per_job`` segments each, by default of one segment.
 
     Args:
         records: the events of the program's process.
         found: its segments.
-        task: which task's jobs count, if the program announces those of several.
-        per_job: how many segments a job has, if it announces none.
-        cut: whether the program was ended in the middle: then a last job that is not whole is left out.
+        task: the task whose jobs count, if the program reports jobs of several tasks.
+        per_job: how many segments a job has, if the program reports no jobs.
+        cut: whether the program was ended early: then an incomplete last job is omitted.
 
     Raises:
-        RuntimeFailure: it cannot be told which job a segment is of.
+        RuntimeFailure: it is not clear to which job a segment belongs.
     """
     said = sorted({one.task for one in records if one.kind is EventKind.JOB_BEGIN and one.task})
     if not said:
@@ -245,7 +245,7 @@ def jobs(
 
 
 def _at_once(records: Sequence[EventRecord], task: str) -> bool:
-    """Whether a job of another task was under way while one of the task was."""
+    """Whether a job of another task overlapped a job of the task."""
     here: set[str] = set()
     for one in records:
         if one.kind is EventKind.JOB_BEGIN:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The observations of each time of a job in the runs: the largest and the smallest, where, and whether it still grows.
+"""The observations of each time of a job over all runs: the largest and smallest, where, and whether it still grows.
 
-Observed times are no bound: a run that was not made may take longer.
+Observed times are no bound: a further run may take longer.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pycontrol.measure.segments import MeasuredJob
 
 #: The largest margin, percent.
 MOST_MARGIN = 1000
-#: If nothing drifts, run i has the largest time so far with a chance of 1 / i (A. Renyi, 1962).  So the later half of
-#: the runs has so many such records with a chance below 1 / 30, however many runs there are
+#: Without a drift, run i sets a new record (largest time so far) with probability 1 / i (A. Renyi, 1962).  So the
+#: second half of the runs has this many records with a probability below 1 / 30, for any number of runs
 #: (tests/unit/test_records.py).
 UNLIKELY_RECORDS = 3
-#: In fewer runs the later half cannot have so many.
+#: In fewer runs the second half cannot have as many records.
 FEWEST_RUNS = 5
 
 
@@ -33,7 +33,7 @@ def read_margin(text: str) -> Fraction:
     """A margin such as "20%" as a fraction.
 
     Raises:
-        UsageError: it is not one.
+        UsageError: the text is no margin.
     """
     number = text.strip().removesuffix("%")
     digits = number.replace(".", "", 1)
@@ -45,12 +45,12 @@ def read_margin(text: str) -> Fraction:
 
 
 def enlarged(time: int, margin: Fraction) -> int:
-    """The time and the margin, rounded up to a microsecond; ns."""
+    """The time plus the margin, rounded up to a microsecond; ns."""
     return _up(Fraction(time) * (1 + margin) / US) * US
 
 
 def reduced(time: int, margin: Fraction) -> int:
-    """The time without the margin, rounded down to a microsecond; ns.  A best case that is too long is no best case."""
+    """The time minus the margin, rounded down to a microsecond; ns: a best case must not be too long."""
     return int(Fraction(time) / (1 + margin) / US) * US
 
 
@@ -62,11 +62,10 @@ def _up(value: Fraction) -> int:
 class MeasuredTime:
     """One time of a job: its CPU time, or the misc or gpu part of a segment; ns.
 
-    ``worst`` contains the time of runlist updates and context switches.  ``best`` does not contain it; if that time is
-    unknown, ``best`` is 0.
-    ``what``: "cpu", "misc" or "gpu"; ``segment``: which of the job, from 1, 0 for the job's CPU time.  ``count``: how
-    often it was measured.  ``maxima``: the largest of each run, in their order.  ``run``: where the largest was
-    observed first.  ``by_condition``: the largest under each.
+    ``worst`` includes runlist updates and context switches.  ``best`` excludes them; it is 0 if their time is
+    unknown.  ``what``: "cpu", "misc" or "gpu"; ``segment``: the segment's number in the job, from 1; 0: the job's CPU
+    time.  ``count``: how often it was measured.  ``maxima``: the largest of each run, in order.  ``run``: the first run
+    with the largest time.  ``by_condition``: the largest under each condition.
     """
 
     what: str
@@ -120,7 +119,7 @@ class MeasuredTime:
 
 
 def late_records(values: Sequence[int]) -> int:
-    """How many values of the second half are larger than all before; the first half has the smaller part."""
+    """How many values of the second half exceed all previous values; the first half is the shorter one."""
     split = len(values) // 2
     before = list(accumulate(values, max))
     return sum(value > most for value, most in zip(values[split:], before[split - 1 :], strict=False)) if split else 0
@@ -131,7 +130,7 @@ def summary_times(results: Sequence[ProfileResult], margin: Fraction) -> list[Me
 
     Args:
         results: of runs whose jobs correspond, in the order in which they were made.
-        margin: see Time.written.
+        margin: see MeasuredTime.written.
     """
     size = len(results[0].jobs.jobs[0].segments)
     found = [_time("cpu", 0, results, margin)]
@@ -141,7 +140,7 @@ def summary_times(results: Sequence[ProfileResult], margin: Fraction) -> list[Me
 
 
 def _measured(what: str, segment: int, job: MeasuredJob) -> tuple[int, int] | None:
-    """The least and the greatest value that a time of a job can have had, ns; None if unknown."""
+    """The least and the greatest possible value of a job's time, ns; None if unknown."""
     if not segment:
         return None if job.cpu is None else (max(job.cpu - job.inside, 0), job.cpu)
     here = job.segments[segment - 1]
@@ -151,7 +150,7 @@ def _measured(what: str, segment: int, job: MeasuredJob) -> tuple[int, int] | No
 
 
 def _time(what: str, segment: int, results: Sequence[ProfileResult], margin: Fraction) -> MeasuredTime | None:
-    """A time; None if some job lacks it."""
+    """One time's summary; None if some job lacks it."""
     rows = [[_measured(what, segment, job) for job in result.jobs.jobs] for result in results]
     known = [[one for one in row if one is not None] for row in rows]
     if known != rows:
@@ -169,7 +168,7 @@ def _time(what: str, segment: int, results: Sequence[ProfileResult], margin: Fra
 
 
 def chances(runs: int) -> str:
-    """The chances of larger times in further runs, in words."""
+    """The probability of larger times in further runs, in words."""
     few = "" if runs >= FEWEST_RUNS else f"; {FEWEST_RUNS} at least are needed to see whether they still grow"
     return (
         f"if runs are alike, another {runs} of them exceed each of these times with a chance of up to 1/2, the next "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A file with the cost of runlist updates that a host has measured."""
+"""A file with the cost of runlist updates as a host has measured it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pycontrol.output.render import bound, ms, room
 
 
 def _headed(test: Test, result: Result, system: Taskset) -> str:
-    """The verdict of one test: the file's system is schedulable only if the test proves that."""
+    """The verdict of one test: the file's system counts as schedulable only if the test proves that."""
     if not result.schedulable:
         return "NOT PROVED"
     doubts = no_proof(test, system) or beyond(test, system, result) or unlike_the_file(test, system)
@@ -38,7 +38,7 @@ def tabulated(test: Test, result: Result, system: Taskset) -> str:
 
 
 def _causes(result: Result) -> list[str]:
-    """Why tasks have no bound: each cause once, with the tasks whose bounds would rest on it."""
+    """Why tasks have no bound: each cause once, with the tasks whose bounds depend on it."""
     lines = []
     for cause in result.causes:
         lines.append(f"  {cause}")

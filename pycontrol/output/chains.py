@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The output about chains: a table of their bounds, and the parts of each."""
+"""The output about chains: a table of their bounds, and each bound's parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pycontrol.output.render import bound, ms
 
 
 def tabulated_chains(bounded: Sequence[Bounded], verdict: str = "") -> str:
-    """A row for each bound, and a line for each limit that is not proved, unless ``verdict`` has it."""
+    """A row for each bound, and a line for each unproved limit unless ``verdict`` has it."""
     rows = []
     for one in bounded:
         for key, latency in one.latencies.items():

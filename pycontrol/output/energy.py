@@ -14,7 +14,7 @@ from gpurt.types import Document, DocumentView
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
-#: Femtojoules in a microjoule.
+#: The number of femtojoules in a microjoule.
 _UJ = 10**9
 
 
@@ -44,7 +44,7 @@ class Sum:
         self.time = 0
 
     def add(self, outcome: EnergyOutcome, run: EnergyRun) -> None:
-        """One more run."""
+        """Adds a run."""
         self.energy += outcome.energy
         self.away += outcome.away
         self.overflows += outcome.overflows
@@ -60,7 +60,7 @@ class Sum:
                 self.lateness[index] = task.lateness if known is None else max(known, task.lateness)
 
     def total(self, key: str) -> int:
-        """A count over all tasks."""
+        """The sum of a count over all tasks."""
         return sum(task[key] for task in self.tasks)
 
     @property
@@ -70,7 +70,7 @@ class Sum:
 
     @property
     def missed(self) -> int:
-        """Those of them that missed it."""
+        """The judged jobs that missed their deadline."""
         return self.total("late") + self.total("skipped")
 
     @property
@@ -92,7 +92,7 @@ class Sum:
 
     @property
     def exit_code(self) -> int:
-        """Of the command."""
+        """The command's exit code."""
         return 6 if self.above else 0 if self.in_time else 1
 
     def notes(self) -> list[str]:
@@ -124,13 +124,13 @@ class Sum:
 
 
 def _jobs(counts: Mapping[str, int]) -> dict[str, int]:
-    """Numbers of jobs, as the JSON documents name them."""
+    """Numbers of jobs under the JSON documents' names."""
     named = {f"{key}_jobs": count for key, count in counts.items()}
     return {**named, "missed_jobs": counts["late"] + counts["skipped"]}
 
 
 def energy_text(found: Sequence[Sum]) -> str:
-    """All policies in one table; of a single one its tasks and GPUs as well."""
+    """The table of all policies; for a single policy also its tasks and GPUs."""
     headers = ("policy", "jobs", "late", "skipped", "missed %", "J", "static", "idle", "dynamic", "J/job in time",
                "moved")  # fmt: skip
     rows = []

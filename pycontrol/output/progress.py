@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How far a command is, on stderr, once it takes longer than PATIENCE: a bar on a terminal, else some lines."""
+"""Shows the progress of a slow command on stderr: as a bar on a terminal, else in some lines."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from gpurt.text import is_terminal
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-#: A command that takes less says nothing, seconds; and so often one says a line that has no terminal.
+#: Seconds before a command shows progress, and between two lines without a terminal.
 PATIENCE, INTERVAL = 2.0, 10.0
 
 
 def end_shown() -> None:
-    """Ends the bar that is shown, for a thread that ends the process: the bar's own thread would draw it once more."""
+    """Ends the shown bar before a thread ends the process: the bar's own thread would draw it once more."""
     for one in list(Progress.drawn):
         one.end()
 
 
 class Progress:
-    """The progress of a work: ``pos`` of ``length`` steps are done.  A context, in which ``update`` counts steps.
+    """The progress of some work: ``pos`` of ``length`` steps are done.  A context, in which ``update`` counts steps.
 
-    ``length``: 0 where it is not known.
-    ``shown``: whether anything is said at all.
+    ``length``: 0 if it is not known.  ``shown``: whether anything is shown.
     """
 
-    #: Those that have a bar.
+    #: Objects whose bar is shown.
     drawn: ClassVar[list[Progress]] = []
 
     def __init__(self, length: int, label: str, shown: bool = True) -> None:
@@ -57,7 +56,7 @@ class Progress:
         self.end()
 
     def end(self) -> None:
-        """Nothing is shown any more."""
+        """Stops showing progress."""
         self._timer.cancel()
         with self._lock:
             self.shown = False
@@ -79,7 +78,7 @@ class Progress:
             click.echo(f"{self.label}: {self.pos} of {self.length}", err=True)
 
     def reach(self, done: int) -> None:
-        """Sets how many steps are done in all."""
+        """Sets how many steps are done so far."""
         self.update(done - self.pos)
 
     def _draw(self) -> None:

@@ -23,16 +23,16 @@ from gpurt.types import Document, DocumentView
 from gpurt.units import US
 from pycontrol.output.progress import Progress
 
-#: Version of the JSON documents: grows when a key goes away or changes its type or meaning, not when one is added.
+#: The version of JSON documents: increases if a key goes or changes its type or meaning, not if a key is added.
 SCHEMA_VERSION = 1
 #: Keys of a context's ``meta``: whether the user wants neither remarks nor progress, and whether progress is shown.
 QUIET, PROGRESS = "gpurt.quiet", "gpurt.progress"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, blocks: bool = True) -> str:
-    """Columns under their headers; numbers to the right.  Where the terminal is too narrow, a block for each row.
+    """Columns under their headers; numbers to the right.  If the terminal is too narrow, a block for each row.
 
-    Without ``blocks`` the caller sees to the width.
+    Without ``blocks`` the caller ensures the width.
     """
     body = [list(map(visible, row)) for row in rows]
     widths = [max([len(header), *(len(row[i]) for row in body)]) for i, header in enumerate(headers)]
@@ -67,24 +67,24 @@ def _is_number(cell: str) -> bool:
 
 
 def ms(ns: int | None) -> str:
-    """A time in milliseconds with microseconds, with nanoseconds where it has no microsecond; "-" for none."""
+    """A time in milliseconds with microseconds, or nanoseconds if it has no whole microseconds; "-" for None."""
     if ns is None:
         return "-"
     return f"{ns / US / 1000:.6f}" if 0 < abs(ns) < US else f"{ns / US / 1000:.3f}"
 
 
 def bound(ns: int | None) -> str:
-    """As `ms`, rounded up, so that what is printed is a bound as well."""
+    """As `ms`, but rounded up, so that the printed number is a bound, too."""
     return ms(None if ns is None else -(-ns // US) * US)
 
 
 def room(ns: int | None) -> str:
-    """As `ms`, rounded down, so that there is at least as much room as printed."""
+    """As `ms`, but rounded down, so that there is at least as much room as printed."""
     return ms(ns if ns is None or abs(ns) < US else ns // US * US)
 
 
 def say(text: str, err: bool = False) -> None:
-    """Prints lines of text.  Nothing in them reaches the terminal as a control character."""
+    """Prints lines of text.  No control character in them reaches the terminal."""
     lines = "\n".join(map(visible, text.split("\n")))
     if err:
         remark(lines)
@@ -93,7 +93,7 @@ def say(text: str, err: bool = False) -> None:
 
 
 def remark(text: str) -> None:
-    """Writes to stderr.  A stderr that cannot be written changes neither the answer nor the exit code."""
+    """Writes to stderr.  If stderr cannot be written, answer and exit code stay the same."""
     try:
         click.echo(text, err=True)
     except OSError:
@@ -101,17 +101,17 @@ def remark(text: str) -> None:
 
 
 def discard(descriptor: int) -> None:
-    """The rest in Python's buffer for a descriptor goes nowhere, instead of failing once more at exit."""
+    """Discards Python's buffered output for a descriptor, which would fail once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def note(*notes: str, as_json: bool) -> None:
-    """Prints remarks on stderr; with ``as_json`` nothing, for there they belong into the document's ``notes``."""
+    """Prints remarks on stderr; nothing with ``as_json``, since the document's ``notes`` have them."""
     for one in () if as_json or _said(QUIET) else folded(notes):
         say(f"note: {visible(one)}", err=True)
 
 
-#: The most notes of one kind that are printed in full; if there are more, the subjects of the first ones.
+#: The most notes of one kind that are printed in full; of more notes, only the first subjects are printed.
 MAX_NOTES_OF_A_KIND = 3
 #: Verdicts in documents, and their words for yes and no.
 VERDICTS = {"schedulable": ("schedulable", "NOT PROVED"), "in_time": ("every job was in time", "NOT IN TIME")}
@@ -158,7 +158,7 @@ def emit_line(data: DocumentView) -> None:
 
 
 def _command() -> str | None:
-    """The command that runs, with its group."""
+    """The running command, with its group."""
     context: click.Context | None = click.get_current_context()
     words: list[str] = []
     while context is not None and context.parent is not None:
@@ -168,15 +168,15 @@ def _command() -> str | None:
 
 
 def document(command: str | None, data: DocumentView) -> Document:
-    """A JSON document: its version, the command that it is from, and the data."""
+    """A JSON document: its version, its command, and the data."""
     return {"schema": SCHEMA_VERSION, "command": command, **plain(data)}
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it.
+    """A value in the form of JSON.
 
-    A dataclass becomes an object of its fields, and a member of an enumeration the word that the command line uses for
-    it.  A path becomes its text, and a fraction a number.
+    A dataclass becomes an object of its fields, a member of an enumeration its word on the command line, a path its
+    text, and a fraction a number.
     """
     if isinstance(value, Words):
         return value.word
@@ -196,13 +196,13 @@ def plain(value: Any) -> Any:
 
 
 def progress(total: int, label: str) -> Progress:
-    """Shows the progress of a work on stderr (pycontrol/output/progress.py)."""
+    """Shows the progress of some work on stderr (pycontrol/output/progress.py)."""
     wanted = _said(PROGRESS)
     return Progress(total, label, shown=not quiet() if wanted is None else bool(wanted))
 
 
 def _said(key: str) -> Any:
-    """The user's word by an option of all commands; None if there is none."""
+    """The value of an option of all commands; None if there is none."""
     context = click.get_current_context(silent=True)
     return context and context.meta.get(key)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The needs of policy `boosted` in the demonstration: priorities that the host orders, and the right to raised ones."""
+"""The demonstration under policy `boosted`: it needs priorities that the host orders, and the right to raised ones."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pycontrol.machine.placement import fifo_permitted
 
 
 def _used(tasks: Taskset) -> list[int]:
-    """Every priority of real-time threads and segments, the lowest first."""
+    """Every priority of real-time threads and segments, ascending."""
     found = {task.priority for task in tasks} | {task.segment_priority for task in tasks if task.uses_gpu}
     return sorted(found - {0})
 
 
 def within_file(file: TasksetFile, normal: int) -> tuple[TasksetFile, str]:
-    """The file with priorities of 1 to ``normal`` in the same order, which is all that bounds depend on.
+    """The file with priorities of 1 to ``normal`` in the same order; bounds depend on the order only.
 
-    Returns it with a remark for the user; unchanged and without one where its own priorities are within already, or are
-    too many.
+    Also returns a remark for the user.  The file stays unchanged, without a remark, if its priorities are within that
+    range, or are too many for it.
     """
     used = _used(file.taskset)
     if not used or used[-1] <= normal or len(used) > normal:
@@ -43,7 +43,7 @@ def within_file(file: TasksetFile, normal: int) -> tuple[TasksetFile, str]:
 
 
 def unable_here(file: TasksetFile, normal: int) -> str:
-    """Why these tasks cannot run under policy `boosted` on a host with that band; empty if they can."""
+    """Why these tasks cannot run under policy `boosted` on a host with this ``normal``; empty if they can."""
     if not normal:
         return "the host cannot do it"
     highest = max(_used(file.taskset), default=0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demonstration's picture: one small panel a task, one bar a set-up, beside bounds and deadlines.
+"""The demonstration's picture: a small panel for each task, in it a bar for each set-up, with bounds and deadlines.
 
-Bars are virtual time, as bounds are; circles are observations on this machine.
+Bars show virtual time, as bounds do; circles are observations on this machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib.patches import Patch
 from gpurt.files import written
 from pycontrol.act.demo.results import Results, TaskInfo, TaskResult
 
-#: Colours of Okabe and Ito, told apart with every kind of colour vision: the best bar, the others, one that is late.
+#: Colours of Okabe and Ito, which people with any colour vision can tell apart: best bar, other bars, a late bar.
 BEST, OTHER, LATE = "#0072b2", "#b8c4cc", "#e69f00"
 #: Keywords of matplotlib.
 Style: TypeAlias = dict[str, Any]
@@ -31,7 +31,7 @@ DEADLINE: Style = {"color": "#d55e00", "lw": 1.4, "ls": (0, (4, 2))}
 RATE: Style = {"color": "#666666", "lw": 1.2, "ls": ":"}
 SEEN: Style = {"color": "#111111", "ls": "none", "ms": 4.5, "mfc": "white", "mew": 0.9}
 HERE, BEYOND = "o", ">"
-#: Panels in a row; the part of a panel that the deadline, or the longest bar below LONGEST deadlines, takes.
+#: Panels in a row; the part of a panel up to the deadline, or up to the longest bar below LONGEST deadlines.
 COLUMNS, FILLED, LONGEST = 4, 0.7, 1.3
 HEIGHT = 0.72
 TITLE = "Which policy keeps each task's deadline, in simulation and with proof"
@@ -42,7 +42,7 @@ HOW = (
 
 
 def _best(values: Sequence[float | None], least: bool) -> set[int]:
-    """The places of the best values that there are: the least, or the largest."""
+    """The indexes of the best known values: the smallest, or the largest."""
     known = [value for value in values if value is not None]
     if not known:
         return set()
@@ -51,7 +51,7 @@ def _best(values: Sequence[float | None], least: bool) -> set[int]:
 
 
 def _names(axes: Axes, results: Results, first: bool) -> None:
-    """The set-ups, from the top down; beside the first panel of a row only."""
+    """The set-ups, from the top down, only beside the first panel of a row."""
     labels = [one.setup.title for one in results.setups]
     axes.set_yticks(range(len(labels)), labels if first else [""] * len(labels))
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -62,7 +62,7 @@ def _number(axes: Axes, place: int, at: float, text: str) -> None:
 
 
 def _told(one: TaskResult) -> str:
-    """What was seen in simulated runs, and what is proved, in ms; a bound is rounded up."""
+    """The longest simulated response time and the bound, in ms; a bound is rounded up."""
     if not one.simulated:
         return "no job"
     bound = f"\u2264 {ceil(one.bound / 1e5) / 10:g}" if one.bound else "\u2264 ?"
@@ -111,7 +111,7 @@ def _best_effort(axes: Axes, task: TaskInfo, results: Results) -> None:
 
 
 def _legend(axes: Axes, results: Results) -> None:
-    """In a cell of its own."""
+    """The legend, in a cell of its own."""
     here = "longest response time on this machine" + ("" if results.comparable else ",\nwhich is not the file's")
     marks = [
         Line2D([], [], **BOUND, label="proved bound (WCRT)"),
@@ -154,9 +154,9 @@ def save_plot(results: Results, base: Path, footer: str) -> list[Path]:
     """Writes the picture as BASE.png and BASE.svg and returns their paths.
 
     Args:
-        results: what to draw.
+        results: the results to draw.
         base: path without suffix.
-        footer: a line on the circumstances, below the picture.
+        footer: a line about the circumstances, below the picture.
 
     Raises:
         FileError: a file cannot be written.
@@ -165,7 +165,7 @@ def save_plot(results: Results, base: Path, footer: str) -> list[Path]:
     with rc_context({"svg.hashsalt": "gpurt", "font.size": 9.5}):
         figure = _figure(results, footer)
         figure.draw_without_rendering()
-        figure.set_layout_engine(None)  # the layout stays, and is not sought twice for each file
+        figure.set_layout_engine(None)  # fix the layout, which is otherwise computed for each file
         for path in paths:
             with written(path) as file:
                 figure.savefig(file, dpi=150, format=path.suffix[1:])

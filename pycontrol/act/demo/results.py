@@ -15,7 +15,7 @@ from gpurt.units import exact_ms
 
 @dataclass(frozen=True, slots=True)
 class Approach:
-    """One way to schedule the GPU.  ``test``: the analysis that bounds it.
+    """A way to schedule the GPU.  ``test``: the analysis that bounds it.
 
     ``managed``: whether tasks begin and end their GPU segments.
     """
@@ -28,7 +28,7 @@ class Approach:
 
     @property
     def title(self) -> str:
-        """The policy, and what tasks do while they wait."""
+        """The policy, and whether waiting tasks suspend or spin."""
         return f"{self.policy}, {self.waiting.value}"
 
 
@@ -46,8 +46,8 @@ SETUPS = (
 class TaskResult:
     """The results of one task under one set-up.  Times are ns; None: no job was seen, or there is no bound.
 
-    ``observed`` is the MORT on this machine, ``simulated`` that in virtual time, ``bound`` the WCRT.  ``throughput`` is
-    jobs per second; None: this machine could not run the set-up.
+    ``observed`` is the MORT on this machine, ``simulated`` the MORT in virtual time, ``bound`` the
+    WCRT.  ``throughput`` is in jobs per second; None: this machine could not run the set-up.
     """
 
     observed: int | None
@@ -81,7 +81,7 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether it has no real-time priority."""
+        """Whether the task has no real-time priority."""
         return self.priority == 0
 
 
@@ -98,8 +98,8 @@ class SetupResult:
 class Results:
     """The whole demonstration.
 
-    ``comparable``: whether this machine is as the file says, so that the bounds hold for its run.  ``notes`` describe
-    the circumstances of the run.  ``ended``: the reason if it ended before all set-ups were run; else None.
+    ``comparable``: whether this machine is as the file says, so that the bounds apply to its run.  ``notes``: the
+    circumstances of the run.  ``ended``: why it ended before all set-ups had run; None: it did not.
     """
 
     taskset: str
@@ -123,7 +123,7 @@ class Results:
         ]
 
     def data(self) -> Document:
-        """For JSON; times are ns."""
+        """The results for JSON; times are ns."""
         return {
             "run_ns": round(self.seconds * 1e9),
             "runs": self.offsets,

@@ -27,18 +27,18 @@ from pycontrol.observe.judge.check import compare_tasks
 from pycontrol.output import render
 
 CASE_STUDY = Path("examples") / "case-study.toml"
-#: Number of random first releases with which each set-up is simulated.
+#: With how many random first releases each set-up is simulated.
 OFFSETS = 200
-#: The values that `--policy` accepts: policies, or single set-ups.
+#: The values of `--policy`: policies, or single set-ups.
 CHOICES = tuple(dict.fromkeys([*(s.policy for s in SETUPS), *(s.name for s in SETUPS)]))
 
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """What to demonstrate.
+    """The options of the demonstration.
 
-    ``device``: a host that runs already, None to start an emulator; its policy is changed, and restored at the end.
-    ``policies``: some of CHOICES, all if empty.  ``seconds``: for each set-up.  ``out``: folder for the results.
+    ``device``: a running host, whose policy is changed and restored at the end; None: start an emulator.  ``policies``:
+    some of CHOICES; empty: all.  ``seconds``: for each set-up.  ``out``: the results' folder.
     """
 
     device: str | None = None
@@ -52,7 +52,7 @@ class StudyOptions:
         """The set-ups that ``policies`` selects.
 
         Raises:
-            UsageError: one is unknown.
+            UsageError: a name is unknown.
         """
         for name in self.policies:
             if name not in CHOICES:
@@ -61,10 +61,10 @@ class StudyOptions:
 
 
 def case_study() -> Path:
-    """The published case study, in the source tree or where the package installed it.
+    """The path of the published case study, in the source tree or in the installed package.
 
     Raises:
-        FileError: it is in neither place.
+        FileError: neither place has it.
     """
     places = [Path(__file__).resolve().parents[3] / CASE_STUDY, Path(sys.prefix) / "share" / "gpurt" / CASE_STUDY]
     for place in places:
@@ -74,7 +74,7 @@ def case_study() -> Path:
 
 
 def _bound(test: str, tasks: Taskset) -> tuple[dict[str, int | None], dict[str, str]]:
-    """The WCRT of each task, ns, and for a task without one the reason in a few words."""
+    """The WCRT of each task, ns, and for each task without a WCRT the reason in a few words."""
     result = registry.find_test(test).run(tasks)
     why = {name: "no bound" for name, verdict in result.verdicts.items() if isinstance(verdict, Failure)}
     return {task.name: result.wcrt(task.name) for task in tasks}, why
@@ -88,7 +88,7 @@ def _simulate(setup: Approach, tasks: Taskset, seed: int) -> dict[str, Observed]
 
 
 def _analysed(setup: Approach, file: TasksetFile, options: StudyOptions) -> dict[str, TaskResult]:
-    """Each task's bound and its response in virtual time; nothing of this machine yet."""
+    """Each task's bound and its response in virtual time, without this machine's observations."""
     bounds, why = _bound(setup.test, file.taskset)
     return {
         name: TaskResult(None, 0, 0, None, seen.worst if seen.finished else None, bounds[name], why.get(name, ""))
@@ -114,7 +114,7 @@ def _run_one(
     setup: Approach, file: TasksetFile, options: StudyOptions, device: str, host: client.Control,
     progress: crew.Progress,
 ) -> tuple[SetupResult, launch.Run | None, list[str]]:
-    """The results of a set-up, its run, and remarks.  There is no run if this machine or its host cannot do it."""
+    """The results of a set-up, its run, and remarks; no run if this machine or its host cannot execute it."""
     analysed, notes = _analysed(setup, file, options), []
     if POLICIES[setup.policy].raises:
         normal = host.gpus()[0].normal_priorities
@@ -136,7 +136,7 @@ def _run_one(
 
 @contextmanager
 def _policies(device: str, restore: bool) -> Iterator[client.Control]:
-    """A connection to the host.  Restores the policy at the end if ``restore``."""
+    """A connection to the host.  If ``restore``, the host's policy is restored at the end."""
     with client.connect(device) as control:
         before = control.gpus()[0]
         if not before.emulated:
@@ -145,16 +145,16 @@ def _policies(device: str, restore: bool) -> Iterator[client.Control]:
             yield control
         finally:
             if restore:
-                with suppress(DeviceError):  # the host has gone, which is told already
+                with suppress(DeviceError):  # the host has gone, which was already reported
                     control.set_policy(before.policy, gpu=0)
 
 
 def _run_all(
     setups: Sequence[Approach], file: TasksetFile, options: StudyOptions, device: str
 ) -> tuple[list[SetupResult], bool, list[str], BaseException | None]:
-    """The results of each set-up, whether they are comparable, remarks, and what ended it early.
+    """The results of each set-up, whether they are comparable, remarks, and the error that ended the series early.
 
-    A set-up that fails ends it; what was seen before is kept.  Raises what ended the first one.
+    A failing set-up ends the series; earlier results are kept.  If the first set-up fails, raises its error.
     """
     results: list[SetupResult] = []
     notes: dict[str, None] = {}
@@ -203,7 +203,7 @@ def _footer(results: Results) -> str:
 def demonstrate(options: StudyOptions) -> Results:
     """Runs the case study under every set-up and writes results and traces; shows progress.
 
-    If a later set-up fails, or Ctrl-C comes, the results of those before it are written (``Results.ended``).
+    If a later set-up fails, or at Ctrl-C, the results of earlier set-ups are written (``Results.ended``).
 
     Raises:
         FileError: results cannot be written, or the case study cannot be read.
@@ -244,7 +244,7 @@ def draw_study(results: Results, options: StudyOptions) -> list[Path]:
 
 
 def claim(results: Results) -> str:
-    """The verdict of virtual time on the bounds."""
+    """What virtual time shows about the bounds."""
     verdict = "do NOT hold" if results.unsound else f"hold, over {results.offsets} random offsets for each policy"
     return f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
 
@@ -268,7 +268,7 @@ def text_of(results: Results, files: Sequence[Path]) -> str:
 
 
 def _cells(task: TaskInfo, one: TaskResult, comparable: bool) -> tuple[str, str, str, str]:
-    """Observations in virtual time, bounds, and observations here."""
+    """Observations in virtual time, bounds, and observations on this machine."""
     limit = None if task.best_effort else task.deadline
     proved = one.why_no_bound if one.bound is None and one.why_no_bound else short_ms(one.bound)
     missed = "-" if one.throughput is None else f"{one.misses}/{one.jobs}"

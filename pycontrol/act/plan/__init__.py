@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Plans that are made and applied."""
+"""Makes plans and applies them."""

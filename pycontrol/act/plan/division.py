@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Partitions of a GPU for the tasks of a file: what `gpurt plan partitions` answers."""
+"""Partitions of a GPU for the tasks of a file: the answer of `gpurt plan partitions`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gpurt.text import filename
 from pycontrol.act.plan import offered
 from pycontrol.act.plan.offered import Offer
 
-#: Tests where tasks of all partitions share CPUs, as analysis.answers.coupled has them (a test compares).
+#: Tests for tasks of all partitions on shared CPUs, the same as in analysis.answers.coupled (a test compares).
 COUPLED = ("gcaps-suspend", "gcaps-busy")
 
 
-#: Tests inside a partition of policies that hosts run, as analysis.partition.inside.TESTS and coupled have them.
+#: Tests inside a partition for policies of hosts, as in analysis.partition.inside.TESTS and coupled.
 INSIDE = ("fp", *COUPLED)
 
 
@@ -37,7 +37,7 @@ MOST_UNITS = 4096
 
 
 def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
-    """The offer of the mechanism; None without one.  Raises UsageError, DeviceError."""
+    """The mechanism's offer; None if no mechanism is wished.  Raises UsageError, DeviceError."""
     if wish.mechanism is None:
         if wish.gpu is not None:
             raise UsageError("--gpu goes with --mechanism cu-mask, green-context or mig")
@@ -48,7 +48,7 @@ def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
 
 
 def _planned(taskset: Taskset, given: Workload) -> tuple[Any, Result | None]:
-    """The allocation or why none exists, and the verdict on the whole file where partitions share CPUs."""
+    """The allocation or why none exists; if partitions share CPUs, also the verdict on the whole file."""
     if given.inside not in COUPLED:
         return best(given), None
     found = coupled.plan_coupled(taskset, given)
@@ -58,7 +58,7 @@ def _planned(taskset: Taskset, given: Workload) -> tuple[Any, Result | None]:
 
 
 def check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
-    """Raises UsageError if the written file would have fewer units than its partitions may have, and FileError."""
+    """Raises UsageError if the output would state fewer units than its partitions may have, and FileError."""
     there = loaded.taskset.platform.compute_units
     if units and units > there:
         says = f"says compute_units = {there}" if there else "does not say compute_units"
@@ -70,7 +70,7 @@ def check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
 
 
 def unproved(given: Workload, shared: str) -> str:
-    """Why the plan fits and yet proves nothing; empty if it proves."""
+    """Why the plan fits but proves nothing; empty if it proves that deadlines hold."""
     if not given.items:
         return "no real-time task uses the GPU, so nothing was proved"
     return shared
@@ -79,7 +79,7 @@ def unproved(given: Workload, shared: str) -> str:
 def division_workload(
     taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None
 ) -> Workload:  # fmt: skip
-    """The tasks and the GPU as `analysis.partition` has them.  Raises UsageError."""
+    """The tasks and the GPU in the form of `analysis.partition`.  Raises UsageError."""
     try:
         given = plan.workload(taskset, inside, units, (), most)
     except plan.Unplannable as error:
@@ -103,7 +103,7 @@ def sizes_of(text: str, units: int) -> tuple[int, ...]:
 
 
 def division_bounds(found: Allocation) -> dict[str, int | None]:
-    """Bounds of response times, ns, of tests that compute them: fp."""
+    """Bounds of response times, ns, if the test computes them: only fp does."""
     bounds: dict[str, int | None] = {}
     for part in found.parts if found.workload.inside == "fp" else ():
         there = partition_jobs(found.workload, part.tasks, part.size)
@@ -113,32 +113,32 @@ def division_bounds(found: Allocation) -> dict[str, int | None]:
 
 
 def partition_names(found: Allocation) -> list[str]:
-    """The partitions, p1, p2 and so on."""
+    """The names of the partitions: p1, p2 and so on."""
     return [f"p{at}" for at in range(1, len(found.parts) + 1)]
 
 
 def _partitions(found: Any) -> list[Partition]:
-    """The partitions as a file has them; none if nothing was found."""
+    """The partitions in the form of a file; none if no allocation was found."""
     if isinstance(found, Infeasible):
         return []
     return [Partition(part.size, name=name) for name, part in zip(partition_names(found), found.parts, strict=True)]
 
 
 def made(loaded: TasksetFile, text: str, found: Allocation, parts: list[Partition]) -> str:
-    """The text of the file with its partitions."""
+    """The file's text with the partitions of the allocation."""
     homes = partition_names(found)
     tasks = {task: homes[told["part"]] for task, told in plan.per_task(found).items()}
     return with_partitions(loaded.path, text, parts, tasks)
 
 
 def refused(output: Path, text: str) -> str:
-    """Why `gpurt analyze` says no of a file with that text; empty if it says yes."""
+    """Why `gpurt analyze` says no about a file with that text; empty if it says yes."""
     return answer(parse(output, text).taskset).why
 
 
 @dataclass(frozen=True)
 class Wish:
-    """The user's wishes: the options of the command, each as its help says."""
+    """The user's wishes: the command's options."""
 
     inside: str
     units: int | None
@@ -152,8 +152,8 @@ class Wish:
 class Divided:
     """The partitions that were found, or why there are none.
 
-    ``result``: the verdict on the whole file where tasks of partitions share CPUs.  ``parts``: as a file has them.
-    ``why``: why nothing is proved.  ``shared``: why the plan is of GPU work alone.
+    ``result``: the verdict on the whole file if tasks of several partitions share CPUs.  ``parts``: in the form of a
+    file.  ``why``: why nothing is proved.  ``shared``: why the plan is about GPU work only.
     """
 
     given: Workload

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The offer of a mechanism that divides a GPU: read from the file's chip or from this machine's GPU."""
+"""The offer of a mechanism that divides a GPU, read from the file's chip or from this machine's GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES_CURE = "without it give the sizes: --units, --sizes and --max-partitions"
 class Offer:
     """The known facts of the GPU.
 
-    ``units``: its SMs, if the device says them.  ``title``: the device, in words.  ``device``: its number.
+    ``units``: its SMs, if the device reports them.  ``title``: the device in words.  ``device``: its number.
     """
 
     mechanism: str
@@ -36,9 +36,9 @@ class Offer:
 
 
 def read_offer(mechanism: str, device: int | None, taskset: Taskset, units: int | None) -> Offer:
-    """The offer of the mechanism on the GPU.  ``units``: what the user says that it divides, or None.
+    """The mechanism's offer on the GPU.  ``units``: how many units it divides, as the user says; None: not stated.
 
-    Raises UsageError; DeviceError if NVIDIA's GPU is not there, or has no such mechanism.
+    Raises UsageError; DeviceError if NVIDIA's GPU is missing or lacks the mechanism.
     """
     if mechanism not in (ways.CU_MASK, ways.GREEN, ways.MIG):
         if device is not None:
@@ -94,7 +94,7 @@ def _mig(number: int) -> Offer:
 
 
 def limited(offer: Offer, given: Any) -> Any:
-    """The workload with the sizes and the number of partitions that the mechanism offers.  Raises UsageError."""
+    """The workload, with the sizes and the number of partitions limited to the mechanism's.  Raises UsageError."""
     name = f"--mechanism {offer.mechanism}"
     hardware = offer.hardware
     if isinstance(hardware, Topology) and hardware.units != given.units:
@@ -106,7 +106,7 @@ def limited(offer: Offer, given: Any) -> Any:
                          f"the platform has {given.units}")  # fmt: skip
     at_most = min((one for one in (given.most, ways.most(offer.mechanism, hardware)) if one is not None), default=None)
     sizes = ways.sizes(offer.mechanism, given.units, hardware)
-    offered = tuple(one for one in sizes if one in given.allowed)  # the file's count too
+    offered = tuple(one for one in sizes if one in given.allowed)  # also limited by the file
     if not offered:
         there = f" ({', '.join(map(str, sizes))})" if 1 <= len(sizes) <= 16 else ""
         raise UsageError(f"{name}: none of its sizes{there} is one that the file's units allow")
@@ -114,9 +114,9 @@ def limited(offer: Offer, given: Any) -> Any:
 
 
 def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
-    """Why the driver makes no green contexts of such sizes, or why nobody asked it; empty if it does.
+    """Why the driver makes no green contexts of such sizes, or was not asked; empty if it makes them.
 
-    SMs come in clusters, so that it makes fewer groups than the SMs suffice for: an H200 with 132 has 15 groups of 8.
+    SMs come in clusters, so the driver makes fewer groups than SMs / size: an H200 with 132 SMs has 15 groups of 8.
     Raises DeviceError.
     """
     if not isinstance(offer.hardware, Grain) or not sizes:
@@ -135,7 +135,7 @@ def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
 
 
 def offer_conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
-    """The conditions of a plan with such sizes, for the user."""
+    """Conditions of a plan with such sizes, for the user."""
     if offer.mechanism == ways.MPS:
         return ["MPS limits how many SMs a program uses, not which: partitions are not isolated"]
     if offer.mechanism == ways.STATIC:

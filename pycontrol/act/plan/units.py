@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Units of the GPU that tasks own, and one bus for their copies: what `gpurt plan units` answers."""
+"""Tasks' own units of the GPU, and one bus for their copies: the answer of `gpurt plan units`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpurt.text import filename
 from gpurt.types import Document
 
 OBJECTIVES = ("least", "slack")
-#: The default tests, for tasks that suspend and for tasks that wait busily.
+#: The default tests: for tasks that suspend, and for tasks that wait busily.
 TEST, BUSY_TEST = "rtgpu", "stgm"
 
 
@@ -33,8 +33,8 @@ TEST, BUSY_TEST = "rtgpu", "stgm"
 class OwnUnits:
     """The units of each task with kernels.
 
-    ``why``: why not every task is proved to meet its deadline; empty: all are.  ``units``: what there was to
-    give.
+    ``why``: why not every task is proved to meet its deadline; empty: all are.  ``units``: the units that tasks may
+    have.
     """
 
     test: Test
@@ -45,7 +45,7 @@ class OwnUnits:
     why: str
 
     def data(self) -> Document:
-        """For JSON: the allocation, and the verdict."""
+        """The allocation and the verdict, for JSON."""
         return {
             "test": self.test.name, "sound": self.test.sound, "fits": not self.why, "why": self.why or None,
             "objective": self.objective, "compute_units": self.units.total,
@@ -54,7 +54,7 @@ class OwnUnits:
         }  # fmt: skip
 
     def write(self, loaded: TasksetFile, text: str, output: Path) -> None:
-        """Writes the file, whose text that is, with the units as its partitions.  Raises FileError."""
+        """Writes the file, given as ``text``, with the units as partitions.  Raises FileError."""
         with_its_policy = with_policy(loaded.path, text, FEDERATED)
         made = with_partitions(loaded.path, with_its_policy, *_places(self.system, self.result))
         with files.written(output) as file:
@@ -66,12 +66,12 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
 
     Args:
         loaded: the tasks.
-        name: the test; None: the one for the tasks' waiting mode.
-        units: what there is to give.
+        name: the test; None: the default test for the tasks' waiting mode.
+        units: the units that tasks may have.
         objective: one of OBJECTIVES, few units or much slack.
 
     Raises:
-        UsageError: the test is not about tasks that own units, or the GPU has none.
+        UsageError: the test is not for tasks that own units, or the GPU has no units.
     """
     name = name or _usual(loaded.taskset)
     if name not in OF_UNITS:
@@ -92,7 +92,7 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
 
 
 def _usual(taskset: Taskset) -> str:
-    """The test for the mode in which tasks wait."""
+    """The default test for the tasks' waiting mode."""
     users = [task for task in taskset.real_time if task.uses_gpu]
     return BUSY_TEST if users and all(task.spins() for task in users) else TEST
 
@@ -100,7 +100,7 @@ def _usual(taskset: Taskset) -> str:
 def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, str]]:
     """A partition for each task with kernels, and the partition of each task that uses the GPU.
 
-    Tasks that only copy need no units; a file has no task that uses the GPU in no partition, so they are in the first.
+    Tasks that only copy need no units.  As the file has no GPU task outside of partitions, they are in the first one.
     """
     given = result.units or {}
     users = [task for task in system.taskset if task.name in given]
@@ -111,7 +111,7 @@ def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, 
 
 
 def _allocation(system: System, result: Result) -> Document:
-    """The partitions and what each task has of them."""
+    """The partitions, and each task's share of them."""
     parts, names = _places(system, result)
     tasks = {}
     for task in system.taskset:
@@ -131,7 +131,7 @@ def _allocation(system: System, result: Result) -> Document:
 
 
 def units_of(loaded: TasksetFile, total: int | None, sizes: Sequence[int] | None) -> Units:
-    """The units that tasks may have: the platform's, or ``total`` of them, in ``sizes``.  Raises UsageError."""
+    """The units that tasks may have: ``total`` in ``sizes``, by default the platform's.  Raises UsageError."""
     platform = loaded.taskset.platform
     there = platform.compute_units if total is None else total
     known = platform.sizes if sizes is None else tuple(sizes)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Programs of a file that are started."""
+"""Starts the programs of a file."""

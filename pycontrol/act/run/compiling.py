@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What make builds of userlib, when it is needed: the preload library, and the program of a task."""
+"""Has make build a part of userlib when needed: the preload library, or the program of a task."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def find_built(name: str, variable: str, package: str, folders: Iterable[str]) -> Path:
-    """The file that ``variable`` names, else that of this source tree (built if need be), else an installed one.
+    """The file that ``variable`` names, else the file of this source tree (built if needed), else an installed file.
 
-    ``package``: Debian's, for the user.  ``folders``: where it may be installed.
+    ``package``: the Debian package that has it, for messages.  ``folders``: where it may be installed.
 
     Raises:
-        RuntimeFailure: there is none, and none can be built.
+        RuntimeFailure: the file is missing and cannot be built.
     """
     if named := os.environ.get(variable):
-        if not os.path.isfile(named):  # unlike Path.is_file false where a folder may not be read
+        if not os.path.isfile(named):  # unlike Path.is_file, False if a folder cannot be read
             raise RuntimeFailure(f"{variable}={visible(named)} is no readable file; correct or unset it")
         return Path(named).resolve()
     if os.path.isdir(ROOT / "userlib" / "preload"):
@@ -42,7 +42,7 @@ def find_built(name: str, variable: str, package: str, folders: Iterable[str]) -
 
 
 def _folder() -> Path:
-    """Where make builds: in the source tree, or where that cannot be written, in the user's cache, for this tree."""
+    """The folder in which make builds: in the source tree; if that is read-only, in the user's cache, for this tree."""
     if os.access(ROOT, os.W_OK):
         return ROOT / "build" / "userlib"
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -56,7 +56,7 @@ def _build(name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / ".lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # make knows nothing of another one that builds the same
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a second make that builds the same would interfere
             needed = subprocess.run([*command, "-ns"], capture_output=True, check=False)
             if needed.stdout or needed.returncode:
                 compile_with(command, name, needed.stdout.count(b"\n"))
@@ -70,12 +70,12 @@ def _build(name: str) -> Path:
 def compile_with(command: Sequence[str], what: str, steps: int = 0) -> None:
     """Runs a command that builds ``what``.
 
-    ``steps``: how many lines the command prints, each a step of progress.
+    ``steps``: how many lines the command prints; each line is a step of progress.
 
     Raises:
-        RuntimeFailure: the command fails.  The text names ``what`` and gives the first line that the command wrote
-            about an error, else its first.
-        FileNotFoundError: it is not installed.
+        RuntimeFailure: the command fails.  The text names ``what`` and has the command's first line about an error,
+            else its first line.
+        FileNotFoundError: the command is not installed.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as errors, render.progress(steps, f"compiling {what}") as bar:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as run:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The environment that a program has to find so that it uses its partition only.
+"""The environment variables that confine a program to its partition.
 
 All partitions of a file are checked against the machine before any program starts.  On AMD's GPUs the preload library
-masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  NVIDIA's libraries read the percentage of
-MPS and the MIG instance.  Green contexts are made by the program itself, from the numbers that it finds; so are kernels
-that stay on given SMs.
+masks each queue before it is active, and ROCm masks its own queues by HSA_CU_MASK.  NVIDIA's libraries read the
+percentage of MPS and the MIG instance.  Programs make green contexts themselves, from the numbers in these variables,
+and themselves confine kernels to given SMs.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pycontrol.link.placed import place_of
 from pycontrol.machine import topology as machine
 from pycontrol.machine.mps import mps_pipe, mps_runs
 
-#: Names in a program's environment.
+#: Names of variables in a program's environment.
 MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
-#: The GPU of the host that a program uses.
+#: The variable with the host's number of the GPU that a program uses.
 GPU = "GPURT_GPU"
-#: A mask that HIP and OpenCL give each of their queues: ROCm takes the units of it that HSA_MASK has, too.
+#: A mask that HIP and OpenCL give each of their queues; a queue gets only the units in both this mask and HSA_MASK.
 HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
 STATIC = "CUDA_MPS_SM_PARTITION"
 PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
 ROCR_DEVICES = "ROCR_VISIBLE_DEVICES"
-#: The SMs on which programs of a partition keep their kernels, if they do so themselves (gpurt_sm.h).
+#: The SMs to which programs of a partition confine their kernels, if they do so themselves (gpurt_sm.h).
 SM_FIRST, SM_COUNT = "GPURT_SM_FIRST", "GPURT_SM_COUNT"
 SM_NOTE = (
     f"programs with kernels of gpurt_sm.h keep them on the SMs of {SM_FIRST} and {SM_COUNT}, others use all; on NVIDIA "
@@ -47,23 +47,23 @@ SM_NOTE = (
 
 @dataclass(frozen=True)
 class Confined:
-    """The additions to the environment of each task's program, and remarks."""
+    """The additional variables for each task's program, and remarks."""
 
     environments: dict[str, dict[str, str]]
     notes: tuple[str, ...] = ()
 
 
 def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.environ, gpus: int = 1) -> Confined:
-    """The environments of the file's tasks that are in a partition.
+    """The additional variables for the file's tasks in partitions.
 
-    ``emulated``: the host has virtual GPUs only, which no mechanism of real GPUs divides.
-    ``given``: the environment that programs would have.  ``gpus``: how many the host has.
+    ``emulated``: the host has only virtual GPUs, which mechanisms of real GPUs do not divide.  ``given``: the
+    environment that programs would have.  ``gpus``: the host's number of GPUs.
 
     Raises:
-        RefusedError: a mask would hang a queue, or is for another chip; MPS is not running.
-        DeviceError: there is no GPU of the kind that the file divides.
+        RefusedError: a mask would hang a queue, or is for another chip; or MPS does not run.
+        DeviceError: the kind of GPU that the file divides is missing.
         UsageError: the environment contradicts the file.
-        RuntimeFailure: there is no preload library.
+        RuntimeFailure: the preload library is missing.
     """
     given_sms, remark = _sm_ranges(file.taskset)
     if given_sms and (there := [name for name in (SM_FIRST, SM_COUNT) if name in given]):
@@ -90,7 +90,7 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
 
 
 def _virtual(taskset: Taskset, gpus: int, made: dict[str, dict[str, str]]) -> list[str]:
-    """Has programs use the virtual GPU that is their partition (`gpurt emulate --taskset`); a remark if none is."""
+    """Directs programs to their partition's virtual GPU (`gpurt emulate --taskset`); a remark if there is none."""
     parts = len(taskset.parts)
     if parts > 1 and gpus != parts:
         return [f"the host has {gpus} GPU(s) and the file {parts} partitions: all programs use GPU 0; "
@@ -102,7 +102,7 @@ def _virtual(taskset: Taskset, gpus: int, made: dict[str, dict[str, str]]) -> li
 
 
 def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The environment of one partition's programs, and remarks."""
+    """The variables for one partition's programs, and remarks."""
     made: dict[str, str] = {}
     notes: list[str] = []
     if part.cu_mask is not None:
@@ -136,7 +136,7 @@ def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tu
 
 
 def _selected(gpus: Sequence[machine.KfdGpu], given: Mapping[str, str]) -> tuple[Topology, int]:
-    """The GPU that programs use, and its number for ROCm, which counts those that ROCR_VISIBLE_DEVICES names."""
+    """The GPU that programs use, and ROCm's number of it, which counts the GPUs that ROCR_VISIBLE_DEVICES names."""
     chosen = given.get(ROCR_DEVICES)
     if chosen is None and len(gpus) == 1:
         return gpus[0].topology, 0
@@ -167,7 +167,7 @@ def _line(chip: Topology) -> str:
 
 
 def _mps_runs(key: str, given: Mapping[str, str], start: str) -> None:
-    """Raises RefusedError if MPS does not run, so that the key would have no effect."""
+    """Raises RefusedError if MPS does not run: the key would then have no effect."""
     pipe = mps_pipe(given)
     if not mps_runs(pipe):
         missing = visible(str(pipe))
@@ -175,7 +175,7 @@ def _mps_runs(key: str, given: Mapping[str, str], start: str) -> None:
 
 
 def _static(partition: str, given: Mapping[str, str]) -> dict[str, str]:
-    """A static partition, beside which MPS ignores percentages."""
+    """The variables for a static partition of MPS, which makes MPS ignore percentages."""
     if PERCENTAGE in given:
         raise UsageError(f"{PERCENTAGE} is set: unset it, MPS ignores it with static partitions")
     _mps_runs("mps_partition", given, "nvidia-cuda-mps-control -d -S")
@@ -188,7 +188,7 @@ def _percentage(wanted: int, given: Mapping[str, str]) -> tuple[dict[str, str], 
 
 
 def _green(index: int, parts: Sequence[Partition], given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The environment for a green context: its number, and the sizes of all contexts of the split, by number."""
+    """The variables for a green context: its number, and the sizes of all contexts of the split, in order."""
     if given.get(PERCENTAGE, "100") != "100":
         raise UsageError(f"{PERCENTAGE} is {visible(given[PERCENTAGE])}: unset it, green contexts have their own sizes")
     sizes = {one.green_context: one.size for one in parts if one.green_context is not None}
@@ -201,11 +201,11 @@ def _green(index: int, parts: Sequence[Partition], given: Mapping[str, str]) -> 
 
 
 def _sm_ranges(taskset: Taskset) -> tuple[dict[int, dict[str, str]], str]:
-    """The environment that programs find, by id() of their partition, and a remark; "" if there is none.
+    """The variables with SM ranges, by id() of the partition, and a remark; "" if there is none.
 
-    Partitions that only say how many units they have get SMs in the file's order: the named ones first, then those of
-    single tasks.  No SM is in two.  If a mechanism of the driver's divides the GPU, if there are fewer units, or if
-    nothing says how many there are, none.
+    Partitions that only state a number of units get SMs in the file's order, first named partitions, then those of
+    single tasks.  No SM is in two partitions.  There are no variables if a mechanism of the driver divides the GPU, or
+    if the file states no number of units or too few.
     """
     there = taskset.platform.compute_units
     own = [task.partition for task in taskset if task.partition and task.partition.name is None]

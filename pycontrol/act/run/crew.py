@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The processes of a run: one for each task, from their start to their end."""
+"""The processes of a run, one for each task, from their start to their end."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from pycontrol.observe.trace.task_report import TaskReport
 from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
 
 CGROUPS = Path("/sys/fs/cgroup")
-#: How long the next task may take to get ready, and all to end after SIGTERM, seconds.
+#: How long the next task may take to get ready, and all tasks to end after SIGTERM, seconds.
 READY_TIMEOUT = 120.0
 CREW_STOP_S = 2.0
-#: Time between the moment when all tasks are ready and their common start, ns.
+#: The time from when all tasks are ready to their common start, ns.
 START_LEAD_NS = 100_000_000
 NS = 1_000_000_000
 
-#: Called now and then with the number of seconds of the run that have passed.
+#: Called now and then with how many seconds of the run have passed.
 Progress = Callable[[float], None]
 
 
@@ -41,12 +41,11 @@ Progress = Callable[[float], None]
 class CrewOptions:
     """How to run a taskset.
 
-    ``device``: the host's, None for the usual search.  ``policy``: the host's, for the trace; under `boosted` each task
-    is told its form.
-    ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
-    ``environments``: by task name, what its program gets besides what this process has.
-    ``tell``: whether tasks tell the readers of the host's events (`gpurt watch`) of their jobs: two calls a job.
-    ``host``: what was known of it before the run, for the trace.
+    ``device``: the host's device; None: the usual search.  ``policy``: the host's policy, for the trace; under
+    `boosted` each task is told its form.  ``waiting``: overrides every task's mode.  ``managed``: whether tasks begin
+    and end their GPU segments.  ``environments``: by task name, additional variables for its program.  ``tell``:
+    whether tasks report their jobs to readers of the host's events (`gpurt watch`): two calls a job.
+    ``host``: known facts about the host before the run, for the trace.
     ``share``: how much of each worst case stand-ins take, percent.
     """
 
@@ -66,13 +65,13 @@ class CrewOptions:
 
 
 def served(file: TasksetFile) -> set[str]:
-    """The tasks that share a thread or a process: only their jobs tell whose segment it is."""
+    """The tasks that share a thread or a process: only their reported jobs show to which task a segment belongs."""
     together = (*file.taskset.threads.values(), *file.taskset.processes.values())
     return {task.name for tasks in together for task in tasks}
 
 
 def stand_ins(file: TasksetFile) -> list[Task]:
-    """The tasks that gpurt-task executes: neither they nor other threads of their process have a command."""
+    """The tasks that gpurt-task executes: neither they nor other tasks of their process have a command."""
     processes = file.taskset.processes.values()
     started = {
         task.name for tasks in processes for task in tasks if any(file.launch[one.name].command for one in tasks)
@@ -82,9 +81,9 @@ def stand_ins(file: TasksetFile) -> list[Task]:
 
 @dataclass
 class Child:
-    """One started task, or the first of those that its thread serves.  ``also``: the reports of the others, by name.
+    """A started task, or the first task that its thread serves.  ``also``: the reports of the other tasks, by name.
 
-    ``ended``: when its program was found to have ended by itself, ns.
+    ``ended``: when its program was seen to have ended by itself, ns.
     """
 
     task: Task
@@ -95,7 +94,7 @@ class Child:
     also: Mapping[str, Path] = field(default_factory=dict)
 
     def complaint(self) -> str:
-        """The last line that the task wrote on stderr."""
+        """The last line that the task has written to stderr."""
         self.errors.seek(0)
         lines = self.errors.read(1 << 16).decode("utf-8", "replace").strip().splitlines()
         code = self.process.returncode
@@ -139,10 +138,10 @@ class Crew:
         alone = {task.name for task in stand_ins(self.file)}
         for task in self.file.taskset:
             if self.file.taskset.served_with(task)[0] is not task:
-                continue  # its thread's program is started for the first one
+                continue  # the thread's program is started for its first task
             if task.name not in alone and not self.file.launch[task.name].command:
-                continue  # the program of another thread of its process
-            with later():  # else nobody ends a program that is started and not noted
+                continue  # another thread's program serves its process
+            with later():  # else a program could start and not be noted
                 self.children.append(self._spawn(task))
             self._enter_cgroup(self.children[-1])
 
@@ -156,11 +155,11 @@ class Crew:
             environment["GPURT_DEVICE"] = self.options.device
         if launch.group:
             environment["GPURT_GROUP"] = launch.group
-        if POLICIES[self.options.policy].raises:  # under other policies nobody is raised, nor is to spin for a decision
+        if POLICIES[self.options.policy].raises:  # other policies raise no thread, and need no spinning for a decision
             environment["GPURT_FORM"] = task.form_in(self.options.waiting or task.waiting).word
         if launch.command:
             command += ["--exec", *launch.command]
-            if task.name not in served(self.file):  # else it says whose job it is at
+            if task.name not in served(self.file):  # else it reports whose job it is doing
                 environment["GPURT_TASK_NAME"] = task.name
         else:
             report = self.directory / f"{task.name}.report"
@@ -182,7 +181,7 @@ class Crew:
         options, together = self.options, task.name in served(self.file)
         arguments = task_program.task_arguments(
             task, waiting=options.waiting, managed=options.managed, share=options.share,
-            tell=options.tell or together,  # nothing else says whose segment it is
+            tell=options.tell or together,  # nothing else shows the task of a segment
         )  # fmt: skip
         arguments += task_program.thread_arguments(task)
         if self.fifo and task.gpu_priority is not None:
@@ -208,7 +207,7 @@ class Crew:
     def await_ready(self) -> None:
         """Waits until every task has opened its client and locked its memory.
 
-        Each that has gives the others more time.
+        Each task that gets ready gives the others more time.
         """
         deadline = time.monotonic() + READY_TIMEOUT
         with selectors.DefaultSelector() as selector:
@@ -242,10 +241,10 @@ class Crew:
         return start
 
     def wait(self, start: int, progress: Progress) -> tuple[int, str]:
-        """Waits until every periodic task has ended by itself, then ends the user's own commands.
+        """Waits until every periodic task has ended by itself, then ends the user's commands.
 
-        Returns 0, or the exit code that says how the user interrupted that; and which task failed, empty if none did.
-        The tasks are ended then, and have written their reports.
+        Returns 0 or the exit code for the user's signal, and which task failed (empty: none).  All tasks have ended
+        then, and have written their reports.
         """
         interrupted, failed = 0, ""
         try:
@@ -273,7 +272,7 @@ class Crew:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Sends SIGTERM to every task, and after CREW_STOP_S SIGKILL to those that still run."""
+        """Sends SIGTERM to every task, and after CREW_STOP_S SIGKILL to tasks that still run."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             running = [child for child in self.children if child.process.poll() is None]
             for child in running:

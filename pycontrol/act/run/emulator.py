@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A private emulator: a host with virtual GPUs, on a socket in a temporary directory, for one command."""
+"""A private emulator for one command: a host with virtual GPUs, on a socket in a temporary directory."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from pycontrol.act.run import task_program
 from pycontrol.ending import later
 from pycontrol.readable import readable
 
-#: How long the emulator may take to start, and to end, seconds.  One that dies is told of at once; a machine that is
-#: emulated itself, and has other work, took 25.
+#: How long the emulator may take to start, and to end, seconds.  If it dies, that is reported at once.  A start took 25
+#: s on a busy machine that was emulated itself.
 START_TIMEOUT = 120.0
 EMULATOR_STOP_S = 3.0
 
 
 class Emulator:
-    """Runs while the context is entered.  If this process dies, the kernel ends the emulator.
+    """Runs while the context is entered.  The kernel ends the emulator if this process dies.
 
-    The platform gives the GPU's runlist update cost, switch cost, time slice and copy engine.
+    The platform gives the GPU's update cost, switch cost, time slice and copy engine.
     """
 
     def __init__(self, platform: Platform, policy: str = "segment", gpus: int = 1) -> None:
@@ -49,13 +49,13 @@ class Emulator:
         ]  # fmt: skip
 
     def __enter__(self) -> Emulator:
-        """Starts it.
+        """Starts the emulator.
 
         Raises:
-            RuntimeFailure: it does not start.
+            RuntimeFailure: the emulator does not start.
         """
         try:
-            with self.log.open("wb") as log, later():  # else nobody ends one that is started and not noted
+            with self.log.open("wb") as log, later():  # else an emulator could start and not be noted
                 self._process = subprocess.Popen(
                     self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                     start_new_session=True,
@@ -68,7 +68,7 @@ class Emulator:
         return self
 
     def _await(self, stdout: int) -> None:
-        """Waits for the line by which it says that it serves, its only one on stdout."""
+        """Waits for the emulator's only line on stdout, which says that it serves."""
         deadline = time.monotonic() + START_TIMEOUT
         if readable(stdout, START_TIMEOUT) and os.read(stdout, 4096):
             return
@@ -82,7 +82,7 @@ class Emulator:
         return lines[-1] if lines else "it said nothing"
 
     def remarks(self) -> list[str]:
-        """All lines that the emulator wrote.  With --quiet it only writes what it was not permitted to do."""
+        """All lines that the emulator wrote: with --quiet, only what it was not permitted to do."""
         return self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
 
     def __exit__(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A first taskset file from running processes: what the machine knows of them, and a ? for all else.
+"""A first taskset file from running processes: the facts that the machine knows, and a ? for all others.
 
-No command takes the file before each ? is replaced: an unknown time must not become a bound.
+No command takes the file until each ? is replaced: an unknown time must not become a bound.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from gpurt.units import UNKNOWN_TIME, format_time
 from pycontrol.link.control import ClientInfo, UpdateLatency, raised, update_times
 from pycontrol.machine import procs
 
-#: The value in the file.
+#: The value of an unknown key.
 BLANK = f'"{UNKNOWN_TIME}"'
 MEASURED = "`gpurt status latency` shows what a host has measured"
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process to make a task of.
+    """A process that becomes a task.
 
-    ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: the CPUs that its threads with a
-    priority may use, or the main thread's if none has a priority.  ``segments``: how many GPU segments it has begun.
-    ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
-    loaded ROS 2, whose executors serve several callbacks on one thread.
+    ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: the CPUs that these threads may
+    use, or the main thread's if none has a priority.  ``segments``: how many GPU segments it has
+    begun.  ``gpu_priority``: as the control plane set it; None: it is no client.  ``executes``: whether it has loaded
+    ROS 2, whose executors serve several callbacks on one thread.
     """
 
     pid: int
@@ -43,7 +43,7 @@ class Process:
 
 
 def look_at_process(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
-    """The known facts of a process; None if there is none.  ``clients``: of the host."""
+    """The known facts of a process; None if it does not exist.  ``clients``: the host's clients."""
     command = tuple(procs.command_line_of(pid))
     here = procs.process(pid)
     real_time = {thread: found.priority for thread in procs.threads(pid) if (found := procs.stat(thread)) and
@@ -61,12 +61,12 @@ def look_at_process(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
 
 
 def _executes(pid: int) -> bool:
-    """Whether a process has loaded ROS 2's client library; False also where this user may not know."""
+    """Whether a process has loaded ROS 2's client library; also False if this user may not know."""
     return b"/librcl.so" in (procs.read_proc(pid, "maps") or b"")
 
 
 def _cpus(thread: int) -> set[int]:
-    """The CPUs that a thread may use; none if it has ended."""
+    """The CPUs that a thread may use; none if the thread has ended."""
     try:
         return os.sched_getaffinity(thread)
     except OSError:
@@ -74,7 +74,7 @@ def _cpus(thread: int) -> set[int]:
 
 
 def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[UpdateLatency]) -> str:
-    """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
+    """The file's text.  ``policy``: the host's; None: no host was asked.  ``latency``: of the host's updates."""
     seen = MEASURED
     if latency:
         (count, longest), raising = update_times(latency), raised(latency, (policy,))
@@ -96,7 +96,7 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
 
 
 def _platform(policy: str | None, cpus: str, seen: str) -> list[str]:
-    """The lines of [platform].  ``seen``: what is known of its costs."""
+    """The lines of [platform].  ``seen``: known facts about its costs."""
     return [
         "",
         "[platform]",
@@ -108,7 +108,7 @@ def _platform(policy: str | None, cpus: str, seen: str) -> list[str]:
 
 
 def _task(one: Process, name: str) -> list[str]:
-    """The lines of a [[task]].  A ? also where a default would be a guess, such as the waiting mode."""
+    """The lines of a [[task]].  Keys such as the waiting mode, whose default would be a guess, also get a ?."""
     pinned = len(one.cpus) == 1
     return [
         f"[[task]]  # {_seen(one)}",
@@ -148,7 +148,7 @@ def _priority(those: Sequence[int]) -> str:
 
 
 def _is_text(word: str) -> bool:
-    """Whether it has no byte that is not UTF-8, which TOML cannot say."""
+    """Whether all bytes of the word are UTF-8, as TOML requires."""
     return not any(0xD800 <= ord(character) <= 0xDFFF for character in word)
 
 

@@ -34,10 +34,10 @@ from pycontrol.observe.trace.task_report import TaskReport
 
 @dataclass(frozen=True)
 class Run:
-    """The outcome of a run.  ``reports`` lacks tasks that are the user's own commands, and tasks that were killed.
+    """The outcome of a run.  ``reports`` lacks killed tasks, and tasks that are the user's own commands.
 
     ``interrupted``: the exit code if the user ended the run early; else 0.  ``failed``: another reason for an early
-    end; empty: none.  ``gone``: the host has gone.  The events until then are kept.
+    end; empty: none.  ``gone``: the host has gone; the events until then are kept.
     """
 
     placement: Placement
@@ -52,9 +52,9 @@ class Run:
 
 
 def _set_priorities(crew: Crew, listener: Listener) -> list[str]:
-    """Sets the GPU priorities of tasks through the host: of groups, and if tasks may not use SCHED_FIFO of all.
+    """Sets GPU priorities through the host: of groups, and of all tasks if they may not use SCHED_FIFO.
 
-    A group's is that of all its tasks, whatever their segments ask for.
+    A group's priority counts for all its tasks, whatever their segments ask for.
     """
     ours = [one for one in crew.children if one.task.uses_gpu and one.report is not None and one.task.segment_priority]
     try:
@@ -80,7 +80,7 @@ def _remarks(reports: Iterable[TaskReport]) -> list[str]:
 def _unseen(
     reports: Mapping[str, TaskReport], missing: Iterable[str], failed: str, slept: str
 ) -> list[tuple[str, str]]:  # fmt: skip
-    """Why jobs of a task, or of all if its name is empty, may be missing."""
+    """Why jobs of a task, or of all tasks if its name is empty, may be missing."""
     cut = [(name, "its report was cut off, so that jobs are missing") for name, one in reports.items()
            if not one.complete]  # fmt: skip
     none = [(name, "it was killed and left no report, so that all its jobs are missing") for name in missing]
@@ -89,9 +89,9 @@ def _unseen(
 
 
 def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tuple[list[Event], bool]:
-    """The run's failures without an event, as events at the run's end, and whether the host has gone.
+    """The run's failures that have no event, as events at the run's end; and whether the host has gone.
 
-    A failure is a reason why the GPUs were not used as the scheduler said.
+    A failure is a reason why GPUs may have executed work that the scheduler had not allowed.
     """
     try:
         texts = failures_of(before, listener.control.gpus())
@@ -102,9 +102,9 @@ def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tup
 
 
 def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]) -> tuple[dict[str, str], list[str]]:
-    """Settings of TSGs and GPU priorities in the file that nobody has made: for the trace, and remarks.
+    """Settings of TSGs and GPU priorities in the file that were not made: for the trace, and as remarks.
 
-    ``seen``: GPU priorities by task.  Those of the file's own tasks are set, those of programs of the user's are not.
+    ``seen``: GPU priorities by task.  The run sets the priorities of stand-ins, but not of the user's programs.
     """
     meta, notes = {}, []
     if file.taskset.time_partitioned and all(gpu.emulated for gpu in gpus):
@@ -116,7 +116,7 @@ def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]
         meta[PRIORITIES] = json.dumps(known)
     for task in users:
         if task.name in served(file):
-            continue  # its client's priority is that of whichever thread began
+            continue  # its client's priority is from whichever thread began
         if known.get(task.name, task.segment_priority) != task.segment_priority:
             notes.append(f"{task.name}'s program had GPU priority {known[task.name]}, and the file says "
                          f"{task.segment_priority}: `gpurt apply` sets it")  # fmt: skip
@@ -124,9 +124,9 @@ def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]
 
 
 class Looks:
-    """The known facts of a host since before a run.  ``host``: none if nobody asked it before.
+    """The known facts of a host since before a run.  ``host``: None if it was not asked before.
 
-    Programs of the user's are looked at: where and how they execute, and how they use the GPU.  Stand-ins are ours.
+    Looks at the user's programs: where and how they execute, and how they use the GPU.  Stand-ins need no look.
     """
 
     def __init__(self, control: Control, crew: Crew, where: Placement, options: CrewOptions) -> None:
@@ -136,15 +136,15 @@ class Looks:
         self._next = 0.0
 
     def perhaps(self, seconds: float) -> None:
-        """Looks again if the last look is old, or the run ends.  ``seconds``: so much of it has passed."""
+        """Looks again if the last look is old, or the run ends.  ``seconds``: how much of the run has passed."""
         own = [child for child in self._crew.children if child.report is None]
         if self.host and own and (seconds >= self._seconds or time.monotonic() >= self._next):
             self._next = time.monotonic() + STATUS_PERIOD_S
-            with suppress(DeviceError):  # the end of the run tells that it is gone
+            with suppress(DeviceError):  # the end of the run reports that the host has gone
                 self.host = joined_looks(self.host, self._look(own))
 
     def _look(self, own: Sequence[Child]) -> fit.Host:
-        """The host, with the file's CPU numbers.  A program that has executed another one is still its task's."""
+        """The host, with the file's CPU numbers.  After execve(2) a program still counts as its task's."""
         host = look_without_file(self._control, None)
         ours = {child.process.pid for child in self._crew.children if child.report is not None}
         words = {child.process.pid: self._crew.file.launch[child.task.name].command or () for child in own}
@@ -157,7 +157,7 @@ class Looks:
         return replace(host, clients=clients, programs=programs, threads=threads, strangers=strangers)
 
     def _of_file(self, threads: Sequence[tuple[int, Sequence[int]]]) -> Sequence[tuple[int, Sequence[int]]]:
-        """The threads with the file's numbers for CPUs, above all of the file's for those that stand for none."""
+        """The threads with the file's CPU numbers; a CPU that stands for none gets a number above all of the file's."""
         known = self._file_cpus
         if known is None:
             return threads
@@ -169,13 +169,13 @@ def launch(
 ) -> Run:  # fmt: skip
     """Runs a taskset for ``options.seconds``, or until the user interrupts it or it fails, and returns the outcome.
 
-    The host's events go to ``partial`` as they come.  Must be called from a thread that outlives the run: the kernel
-    kills the tasks when that thread ends.
+    Writes the host's events to ``partial`` as they come.  Must be called from a thread that outlives the run: the
+    kernel kills the tasks when that thread ends.
 
     Raises:
-        RuntimeFailure: a task could not be started.  No task is left running.
+        RuntimeFailure: a task could not be started.  All tasks have ended then.
         DeviceError: there is no host.
-        KeyboardInterrupt: the user interrupted before the tasks began, or a second time.  No task is left running.
+        KeyboardInterrupt: the user interrupted before the tasks began, or a second time.  All tasks have ended then.
     """
     program = task_program.find_task_program()
     where, fifo = placement.place_cpus(file.taskset), placement.fifo_permitted()

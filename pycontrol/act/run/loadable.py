@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether a program can load the preload library: the dynamic linker ignores LD_PRELOAD for some, and says nothing."""
+"""Whether a program can load the preload library: for some programs the dynamic linker silently ignores LD_PRELOAD."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pathlib import Path
 
 #: Type of the program header that names the dynamic linker (elf(5)).
 PT_INTERP = 3
-#: How far names of a script's programs are looked for, bytes; and how many scripts may start one another.
+#: How many bytes of a script are searched for programs' names, and how many scripts may start one another.
 HEAD, DEPTH = 1 << 16, 4
-#: Larger files are data: no program that marks segments is, and reading them would hold it up, bytes.
+#: Larger files are data, bytes: no program that marks segments is larger, and reading them would delay it.
 MOST_READ = 1 << 26
 MUSL = b"libc.musl"
-#: Words of a script in front of the program that they start.
+#: Words that may precede a program's name in a script's line.
 _FIRST = {"exec", "nice", "time", "env", "nohup", "command"}
 
 
 def objection(program: str, library: Path, depth: int = DEPTH) -> str:
-    """Why a program that is executed by this name will not load the library; empty: it will, or is not there."""
+    """Why a program that is executed by this name will not load the library; empty: it will, or does not exist."""
     found = shutil.which(program)
     if not found or not depth:
         return ""
@@ -40,18 +40,17 @@ def objection(program: str, library: Path, depth: int = DEPTH) -> str:
         with open(library, "rb") as file:
             return _of_elf(found, head, file.read())
     except OSError:
-        return ""  # the program's own business
+        return ""  # not our concern
 
 
 def names_gpurt(command: Sequence[str]) -> bool:
-    """Whether the program, or a file among its arguments, contains the word gpurt, as a program that marks segments
-    does.
+    """Whether the program, or a file among its arguments, contains the word gpurt, as do programs that mark segments.
 
-    Devices and pipes are not opened, which may block or do something, and what is as large as a model is not read.
+    Devices and pipes are not opened, since that may block or have effects; files as large as a model are not read.
     """
     for word in command:
         found = shutil.which(word) or word
-        with contextlib.suppress(OSError, ValueError):  # ValueError: it is empty
+        with contextlib.suppress(OSError, ValueError):  # ValueError: the file is empty
             about = os.stat(found)
             if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_READ:
                 continue
@@ -62,7 +61,7 @@ def names_gpurt(command: Sequence[str]) -> bool:
 
 
 def _of_script(name: str, head: bytes, library: Path, depth: int) -> str:
-    """Of its interpreter, or of the programs that a shell's script starts by their names at the beginning of a line."""
+    """The objection to a script: to its interpreter, or to programs that a shell script's lines start."""
     line, _, rest = head.decode(errors="replace").partition("\n")
     words = line[2:].split()
     if words and os.path.basename(words[0]) == "env":
@@ -80,7 +79,7 @@ def _of_script(name: str, head: bytes, library: Path, depth: int) -> str:
 
 
 def _started(line: str) -> str:
-    """The program that a line of a shell's script names first; empty: unknown."""
+    """The program that a line of a shell script starts; empty: not known."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:

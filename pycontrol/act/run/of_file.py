@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A taskset file's tasks, executed as real processes on a host, and what is known of that run."""
+"""Executes a taskset file's tasks as real processes on a host, and collects the facts of that run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from pycontrol.observe.fit.policy import owned_objections
 from pycontrol.observe.judge.verdict import Verdict, verdict
 from pycontrol.output import render
 
-#: Stand-ins take less than the worst case: what a machine adds of its own makes them late otherwise.
+#: Stand-ins take less than the worst case, since the machine's own work would otherwise make them late.
 SHARE_PERCENT = 80
 
 
 @dataclass(frozen=True)
 class Wished:
-    """How the user wants the tasks to run.  ``policy``: set first; None leaves the host's."""
+    """How the user wants the tasks to run.  ``policy``: set before the run; None: the host's policy stays."""
 
     device: str | None
     seconds: float
@@ -44,9 +44,9 @@ class Wished:
 
 @dataclass(frozen=True)
 class Done:
-    """The known facts of a run, and what `gpurt trace check` says of its trace.
+    """The known facts of a run, and the answer of `gpurt trace check` about its trace.
 
-    ``unsaved``: why the trace is not whole on disk.
+    ``unsaved``: why the trace on disk is not complete.
     """
 
     seen: launch.Run
@@ -57,13 +57,13 @@ class Done:
 
     @property
     def why(self) -> str:
-        """Why the answer is no: also because the trace is not of the whole run; empty: it is yes."""
+        """Why the answer is no, for example because the trace does not cover the whole run; empty: it is yes."""
         early = "the run was interrupted" if self.seen.interrupted else ""
         return self.verdict.why or self.seen.failed or early or str(self.unsaved or "")
 
 
 def _check_triggers(loaded: TasksetFile) -> None:
-    """The stand-in of a task has periodic releases of its own, and hears of no other task's end."""
+    """Refuses triggers: a task's stand-in has periodic releases, and does not learn of another task's end."""
     for name, producers in loaded.taskset.triggers.items():
         if loaded.launch[name].command is None:
             what = f"{name} is released by the end of {' and '.join(producers)}, of which no stand-in hears"
@@ -72,7 +72,7 @@ def _check_triggers(loaded: TasksetFile) -> None:
 
 
 def _check_processes(loaded: TasksetFile) -> None:
-    """Stand-ins are processes of their own: several threads of one need its program."""
+    """Refuses processes with several threads without a program: each stand-in is a process."""
     for name, tasks in loaded.taskset.processes.items():
         commands = [task.name for task in tasks if loaded.launch[task.name].command]
         if len(commands) != 1:
@@ -82,7 +82,7 @@ def _check_processes(loaded: TasksetFile) -> None:
 
 
 def _check_stand_ins(loaded: TasksetFile, host: fit.Host) -> None:
-    """Stand-ins put their work on virtual GPUs, and begin no segment without one."""
+    """Refuses stand-ins on real GPUs: they put work on virtual GPUs, and begin segments only there."""
     users = [task.name for task in stand_ins(loaded) if task.uses_gpu]
     if users and not any(gpu.emulated for gpu in host.gpus):
         what = f"{visible(users[0])} has no command, and its stand-in needs a virtual GPU, which this host has none of"
@@ -92,7 +92,7 @@ def _check_stand_ins(loaded: TasksetFile, host: fit.Host) -> None:
 def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     """Runs the tasks.
 
-    Raises UsageError, DeviceError and RefusedError before anything is changed where they cannot run so.
+    Raises UsageError, DeviceError and RefusedError before any change if they cannot run as wished.
     """
     policy = wished.policy
     _check_triggers(loaded)
@@ -104,10 +104,10 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
                              f"gpurt plan units {filename(loaded.path)} -o OWN writes one about it")  # fmt: skip
         policy = known.number.word
     with connect(wished.device) as control:
-        host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
+        host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before any change
         _check_stand_ins(loaded, host)
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
-        task_program.find_task_program()  # raises RuntimeFailure before anything is changed
+        task_program.find_task_program()  # raises RuntimeFailure before any change
         if policy and any(gpu.policy.word != policy for gpu in host.gpus):
             all_raisable(control, None, policy)
             control.set_policy(policy)
@@ -127,7 +127,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
 
 
 def _federated(loaded: TasksetFile) -> bool:
-    """Whether tasks own units.  Raises UsageError if some have none."""
+    """Whether tasks own units.  Raises UsageError if a task that uses the GPU has none."""
     if not all(one.units for one in loaded.taskset.rules):
         return False
     if without := [task.name for task in loaded.taskset if task.uses_gpu and not task.partition]:
@@ -149,7 +149,7 @@ def _stood_in(loaded: TasksetFile, share: int) -> list[str]:
 def _recorded(
     loaded: TasksetFile, options: CrewOptions, partial: Partial | None, path: Path | None
 ) -> tuple[launch.Run, FileError | None]:  # fmt: skip
-    """The run, and why its trace is not whole on disk; None if it is."""
+    """The run, and why its trace on disk is not complete; None if it is."""
     try:
         with raised_signals(), render.progress(int(options.seconds * 10), "running") as bar:
             seen = launch.launch(loaded, options, lambda passed: bar.reach(int(passed * 10)), partial)
@@ -167,7 +167,7 @@ def _recorded(
 
 
 def _permitted(control: Control, loaded: TasksetFile, mode: Waiting | None, policy: str | None) -> fit.Host:
-    """The known facts of the host, under the policy that it is to have.
+    """The known facts of the host, under its future policy.
 
     Raises RefusedError if the host would refuse the tasks' segments.
     """

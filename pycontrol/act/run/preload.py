@@ -19,12 +19,12 @@ from pycontrol.link.control import connect
 from pycontrol.machine.rights import fifo_refusal
 
 LIBRARY_NAME = "libgpurt-preload.so"
-#: Set this to use a library built elsewhere.
+#: The variable that names a library built elsewhere.
 LIBRARY_VARIABLE = "GPURT_PRELOAD"
-#: Where `make install` and Debian's package put it.
+#: Where `make install` and Debian's package install the library.
 FOLDERS = (f"{sys.prefix}/lib", "/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu/gpurt")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-#: How long a host may take to answer a program that is about to start, seconds.
+#: How long a host may take to answer a starting program, seconds.
 HOST_PATIENCE = 1.0
 UNMANAGED = "the program's GPU work will be unmanaged"
 UNLOADABLE = "have its sources mark segments (docs/library.md), or build it for this C library, dynamically"
@@ -33,14 +33,14 @@ SANITIZER = re.compile(r"lib(clang_rt\.)?(asan|hwasan|tsan|lsan|ubsan)\b")
 
 
 def find_preload() -> Path:
-    """The library: GPURT_PRELOAD, else the one of this source tree, else an installed one.  Raises RuntimeFailure."""
+    """The library: GPURT_PRELOAD, else this source tree's, else an installed one.  Raises RuntimeFailure."""
     return find_built(LIBRARY_NAME, LIBRARY_VARIABLE, "gpurt-preload", FOLDERS)
 
 
 def environment(library: Path | None, device: str | None, group: str | None = None) -> dict[str, str]:
-    """The environment of a program: with the library and in the group, each if it is given.
+    """A program's environment; adds the library and the group if they are given.
 
-    Other preloaded libraries come after it, except those of sanitizers: these end the program if they are not first.
+    Other preloaded libraries come after the library, but those of sanitizers come first, as they require.
     """
     made = {**os.environ}
     if library:
@@ -51,14 +51,14 @@ def environment(library: Path | None, device: str | None, group: str | None = No
 
 
 def warn(program: str, library: Path) -> None:
-    """A line on stderr if the program will not load the library: the dynamic linker says nothing then."""
+    """Warns on stderr if the program will not load the library, since the dynamic linker does not."""
     why = objection(program, library)
     if why and os.environ.get("GPURT_QUIET") != "1":
         print(f"gpurt: {UNMANAGED}: {LIBRARY_NAME} is not loaded by {visible(why)}; {UNLOADABLE}", file=sys.stderr)
 
 
 def _warn_without_host(device: str | None) -> None:
-    """The library itself reports a missing host only if the program opens a GPU."""
+    """Warns if the host is missing: the library itself does so only once the program opens a GPU."""
     try:
         connect(device, HOST_PATIENCE).close()
     except GpurtError as error:
@@ -67,7 +67,7 @@ def _warn_without_host(device: str | None) -> None:
 
 
 def _preloaded() -> tuple[list[str], list[str]]:
-    """The preloaded libraries in two lists: those of sanitizers, and the others."""
+    """The preloaded libraries in two lists: sanitizers' libraries, and the others."""
     names = [one for one in re.split("[ :]", os.environ.get("LD_PRELOAD", "")) if one]
     first = [one for one in names if SANITIZER.match(Path(one).name)]
     return first, [one for one in names if one not in first]
@@ -76,15 +76,15 @@ def _preloaded() -> tuple[list[str], list[str]]:
 def execute(
     command: Sequence[str], device: str | None, priority: int | None, group: str | None = None, auto: bool = True
 ) -> NoReturn:  # fmt: skip
-    """Executes the program in this process, under the library if ``auto``, at SCHED_FIFO ``priority`` if one is given.
+    """Executes the program in this process, under the library if ``auto``, at SCHED_FIFO ``priority`` if given.
 
-    With a ``group`` its clients, and those of its child processes, join that group.
+    With ``group``, its clients and its child processes' clients join that group.
 
     Raises:
-        RuntimeFailure: there is no library.
+        RuntimeFailure: the library is missing.
         RefusedError: the priority is not permitted.
     """
-    if not (shutil.which(command[0], os.F_OK) or os.path.exists(command[0])):  # before anything is compiled for it
+    if not (shutil.which(command[0], os.F_OK) or os.path.exists(command[0])):  # before the library is compiled
         _leave(command[0], "no such program", NOT_FOUND)
     library = find_preload() if auto else None
     made = environment(library, device, group)

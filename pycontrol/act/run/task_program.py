@@ -12,17 +12,17 @@ from analysis.model.callbacks import Callback, Order
 from gpurt._gpurt import lib
 from pycontrol.act.run.compiling import find_built
 
-#: Set this to use a program built elsewhere.
+#: The variable that names a program built elsewhere.
 PROGRAM_VARIABLE = "GPURT_TASK"
 
 
 def find_task_program() -> Path:
-    """The program: GPURT_TASK, else the one of this source tree, else an installed one.  Raises RuntimeFailure."""
+    """The program: GPURT_TASK, else this source tree's, else an installed one.  Raises RuntimeFailure."""
     return find_built("gpurt-task", PROGRAM_VARIABLE, "gpurt", (f"{sys.prefix}/bin", *os.get_exec_path()))
 
 
 def _shrunk(span: Span, share: int) -> int:
-    """This percentage of the worst case, ns.  No work gets shorter than what a virtual GPU takes."""
+    """This percentage of the worst case, ns, but no less than the work takes on a virtual GPU."""
     return max(span.worst * share // 100, min(span.worst, int(lib.GPURT_MIN_WORK_NS)))
 
 
@@ -35,13 +35,13 @@ def _segment(segment: Segment, share: int) -> str:
 def task_arguments(
     task: Task, *, waiting: Waiting | None, managed: bool, tell: bool = False, share: int = 100
 ) -> list[str]:  # fmt: skip
-    """gpurt-task's arguments that say what a task does.  CPU and scheduling priority are the launcher's arguments.
+    """gpurt-task's arguments that describe a task.  The launcher has the arguments for CPU and priority.
 
     Args:
         task: the task.
         waiting: overrides the task's own mode.
         managed: whether the task begins and ends its GPU segments.
-        tell: whether it tells the host's readers of its jobs.
+        tell: whether the task reports its jobs to readers of the host's events.
         share: how much of each worst case it takes, percent.
     """
     result = [
@@ -55,7 +55,7 @@ def task_arguments(
 
 
 def thread_arguments(task: Task) -> list[str]:
-    """Those that say how the task's thread serves it and others; none if it serves no others."""
+    """The arguments that make the task's thread serve other tasks, too; none if it serves only this one."""
     if task.thread is None:
         return []
     order = [*Order].index(task.thread.order)
