@@ -197,6 +197,21 @@ def test_a_queue_that_is_gone_although_its_destruction_failed(
     assert "did not switch" not in background.said()
 
 
+def test_a_queue_that_is_gone(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background = start(family="hip")
+    background.do("own-queue 100", "own-destroy 0")
+
+    def updates() -> int:
+        made: int = gpu.ask()["calls"][str(background.pid)].count("update")
+        return made
+
+    before = updates()
+    urgent = taken_off(gpu, plane, background, start)
+    put_back(gpu, urgent, background)
+    eventually(lambda: gpu.enabled(background.pid))
+    assert updates() - before == 2  # off and on, of the queue that is left
+
+
 def test_a_queue_whose_destruction_failed(start: Start, plane: Control, gpu: FakeGpu) -> None:
     background = start(family="hip")
     background.do("own-queue 100")
