@@ -397,8 +397,9 @@ def parse_trace(path: Path | str, raw: bytes) -> Trace:
     own = ("format", "version", "tasks", "until", PARTIAL)
     meta = {key: str(value) for key, value in other.items() if key not in own}
     try:
-        tasks = {str(name): _about(about) for name, about in other.get("tasks", {}).items()}
-        entries, until = document["traceEvents"], int(other.get("until", 0))
+        whole: Document = {"tasks": {}, "until": 0} | other if PARTIAL in other else other
+        tasks = {str(name): _about(about) for name, about in whole["tasks"].items()}
+        entries, until = document["traceEvents"], int(whole["until"])
         events = tuple(_from_chrome(entries))
         if PARTIAL in other:
             end = Event(_last(events), Kind.LOST, detail=CUT_OFF_TRACE)
@@ -442,7 +443,7 @@ def _last(events: Sequence[Event]) -> int:
 
 
 def _damage(error: Exception) -> str:
-    return f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _about(known: Document) -> About:
@@ -475,6 +476,8 @@ def _from_chrome(entries: Iterable[Document]) -> Iterator[Event]:
             value = args.get(name)
             if value is not None and (type(value) is not int or value < 0):
                 raise TypeError(f"{name} {value!r:.40}")
+        if kind in TIMED | {Kind.START, Kind.COMPLETE} and args.get("duration") is None:
+            raise KeyError("duration")
         for name in ("task", "detail", "group", "user"):
             if not isinstance(args.get(name, ""), str):
                 raise TypeError(f"{name} {args[name]!r:.40}")

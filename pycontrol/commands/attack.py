@@ -11,7 +11,7 @@ from analysis.answers.chosen import covering_test, tests
 from analysis.answers.elsewhere import another
 from analysis.answers.loading import analysable
 from analysis.answers.registry import UNITS
-from analysis.answers.verdict import NO_THETA, lacks_theta, unlike_the_file
+from analysis.answers.verdict import NO_THETA, beyond, lacks_theta, unlike_the_file
 from analysis.attack.exact import Exact, TooManyStatesError, exact_ways, explore, prioritised
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import MEASURE_KEYS
@@ -40,8 +40,8 @@ schedules of larger files: gpurt simulate.  Random files: scripts/attack of a ch
 
 \b
 Exit codes: 0 every schedule meets all deadlines; 1 one does not, there is no real-time task, --test is about another
-system than the file, or critical sections may be where they were not looked at; 2 wrong usage, or too many states;
-3 the file is wrong; 6 a sound bound was exceeded, which is a bug."""
+system than the file, or the test does not prove what was not looked at, such as releases between units; 2 wrong
+usage, or too many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
 @click.option("--test", "name", type=TEST_NAME, metavar="NAME",
@@ -80,9 +80,10 @@ def _test(taskset: Taskset, name: str | None) -> Test:
 
 def _unseen(test: Test, taskset: Taskset, result: Result) -> str:
     """Which schedules no exploration covers, if not all of them are proved to meet the deadlines; else empty."""
-    if not taskset.resources or result.schedulable:
+    if result.schedulable and not beyond(test, taskset, result):
         return ""
-    return f"critical sections may be elsewhere in CPU segments, too, and {test.name} has no bounds for that"
+    also = "; critical sections may be elsewhere in CPU segments, too" * bool(taskset.resources)
+    return f"releases between units may make responses longer{also}; {test.name} does not prove that all are in time"
 
 
 def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:

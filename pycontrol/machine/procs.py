@@ -40,8 +40,10 @@ PF_KTHREAD = 0x200000
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 SCHED_DEADLINE = 6  # sched(7); the module os lacks it
-#: The capability's bit in CapEff of /proc/PID/status.
-CAP_SYS_NICE = 23
+#: The capabilities' bits in CapEff of /proc/PID/status.
+CAP_SYS_PTRACE, CAP_SYS_NICE = 19, 23
+#: /proc/PID/ns/pid of processes outside of containers: PROC_PID_INIT_INO (include/linux/proc_ns.h).
+INITIAL_NAMESPACE = "pid:[4026531836]"
 #: Errors that mean that a process is gone or hidden.  Other errors mean nothing about the process.
 ABSENT = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EACCES, errno.EPERM)
 
@@ -180,8 +182,27 @@ def _parent(text: bytes) -> int:
 
 def has_sys_nice(pid: int) -> bool:
     """Whether the process has CAP_SYS_NICE."""
+    return _capable(pid, CAP_SYS_NICE)
+
+
+def _capable(pid: int, capability: int) -> bool:
     effective = status(pid, "CapEff")
-    return bool(effective) and bool(int(effective[0], 16) >> CAP_SYS_NICE & 1)
+    return bool(effective) and bool(int(effective[0], 16) >> capability & 1)
+
+
+def hidden() -> str:
+    """Why this process may not see each process of this machine; empty: it does."""
+    try:
+        inside = os.readlink(PROC / "self/ns/pid") != INITIAL_NAMESPACE
+    except OSError:
+        inside = True
+    if inside:
+        return "this process is in a PID namespace, as in a container, and sees no process outside"
+    mounts = [line.split() for line in (read_proc(os.getpid(), "mountinfo") or b"").splitlines()]
+    options = [one for words in mounts if words[4] == bytes(PROC) for one in words[-1].split(b",")]
+    if any(one.startswith(b"hidepid=") for one in options) and not _capable(os.getpid(), CAP_SYS_PTRACE):
+        return "/proc is mounted with hidepid, and hides other users' processes"
+    return ""
 
 
 def rt_limit(pid: int) -> int:

@@ -27,12 +27,13 @@ from pycontrol.link.control import HOST_WITHOUT_GPU, GpuStatus, connect
 from pycontrol.link.netlink import HungError
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.machine import clocks, drivers, procs
+from pycontrol.machine.instances import instances, shared_numbers
 from pycontrol.machine.mps import mps_pipe, mps_runs
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_forbidden
 from pycontrol.observe import host_cpu
 from pycontrol.observe.fit import fit
-from pycontrol.observe.fit.host import online
+from pycontrol.observe.fit.host import online, siblings
 
 ROOT = Path("/")
 #: The module's GPU threads have SCHED_FIFO 99, and tasks must stay below.
@@ -102,7 +103,8 @@ def _file(device: str | None, root: Path, file: TasksetFile) -> Iterator[Diagnos
         with connect(device, PATIENCE_S) as control:
             host = replace(fit.ask(control, file), clocks=[clocks.look(root)])
     except GpurtError:  # another check reports it
-        host = fit.Host(cpus=online(), clocks=[clocks.look(root)])
+        host = fit.Host(cpus=online(), clocks=[clocks.look(root)], unseen=procs.hidden(), siblings=siblings(root),
+                        instances=shared_numbers(root))  # fmt: skip
     found = fit.objections(file, host)
     name = "taskset file"
     for one in found:
@@ -405,13 +407,10 @@ def _patched_driver(gpus: list[PatchedGpu]) -> Diagnosis:
 
 
 def _mig(root: Path) -> Iterator[Diagnosis]:
-    """GPU instances, as the driver lists them by the numbers of /dev/nvidia* (osRmCapRegisterGpu() in os.c)."""
-    folders = matching(root / "proc/driver/nvidia/capabilities", "gpu[0-9]*/mig/gi[0-9]*")
-    found = sorted((int(one.parents[1].name[3:]), int(one.name[2:])) for one in folders)
+    gpus, found = instances(root)
     if not found:
         return
-    gpus = lib.gpurt_mig_gpus(str(root / "sys/bus/pci/devices").encode())
-    numbers = [lib.gpurt_mig_number(gpu, instance, gpus) for gpu, instance in found]
+    numbers = [number for _, _, number in found]
     if not gpus:
         text = "/sys/bus/pci/devices shows no NVIDIA GPU: programs in GPU instances have no number and run unmanaged"
         yield Diagnosis("MIG", Status.WARN, text, "let this machine or container see /sys/bus/pci/devices")
@@ -420,11 +419,10 @@ def _mig(root: Path) -> Iterator[Diagnosis]:
         text = f"a machine with {gpus} GPUs has no number for each of their GPU instances: programs run unmanaged there"
         yield Diagnosis("MIG", Status.WARN, text, f"undivide GPUs, or have {lib.GPURT_MAX_GPUS} at most")
         return
-    pairs = zip(found, numbers, strict=True)
-    each = (f"GPU instance {instance} of nvidia{gpu} is GPU {number}" for (gpu, instance), number in pairs)
+    each = (f"GPU instance {instance} of nvidia{gpu} is GPU {number}" for gpu, instance, number in found)
     text = f"{', '.join(each)}, if the driver opened its GPUs in the order of their nodes"
     cure = f"start the host with --gpus {max(numbers) + 1} or more (gpurt.ko: agent_gpus); run nvidia-persistenced"
-    for number in sorted({one for one in numbers if numbers.count(one) > 1}):
+    for number in shared_numbers(root):
         cure += f"; GPU {number} is shared: analyse the tasks of its instances together, in one file"
     yield Diagnosis("MIG", Status.WARN, text, cure)
 

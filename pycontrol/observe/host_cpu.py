@@ -20,6 +20,8 @@ from pycontrol.machine import procs
 
 #: The priority with which SCHED_DEADLINE threads count: they execute before all others.
 ABOVE_ALL = 100
+#: The names of threads that gpurt has in programs (userlib/preload/agent.c, examples/gpurt_task.c).
+GPURT_THREADS = (b"gpurt-agent", b"gpurt-watcher")
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,17 @@ def scheduled_now(pid: int, tid: int) -> Running | None:
 
 
 def urgent_threads(pids: Iterable[int]) -> dict[int, list[tuple[int, list[int]]]]:
-    """The priority and the CPUs of each real-time thread of processes, by pid, without processes that have ended."""
+    """The priority and the CPUs of each real-time thread of processes, by pid, without processes that have ended.
+
+    Threads that gpurt itself has in programs are left out.
+    """
     found = {pid: [one for tid in procs.threads(pid) if (one := scheduled_now(pid, tid))] for pid in pids}
-    return {pid: [(one.priority, sorted(one.cpus)) for one in threads if one.priority]
+    return {pid: [(one.priority, sorted(one.cpus)) for one in threads if one.priority and not _helps(one)]
             for pid, threads in found.items() if threads}  # fmt: skip
+
+
+def _helps(one: Running) -> bool:
+    return (procs.read_proc(one.pid, f"task/{one.tid}/comm") or b"").strip() in GPURT_THREADS
 
 
 def strangers(control: Control, known: Container[int]) -> dict[int, list[tuple[int, list[int]]]]:

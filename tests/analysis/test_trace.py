@@ -12,7 +12,7 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.traces.trace import About, Event, Kind, Trace, load_trace
+from analysis.traces.trace import TIMED, About, Event, Kind, Trace, load_trace
 from gpurt.errors import FileError
 
 NUMBERS = st.integers(0, 2**60)
@@ -28,7 +28,7 @@ EVENTS = st.builds(
     detail=st.none() | st.text(min_size=1, max_size=5),
     executed=st.none() | NUMBERS,
     priority=st.none() | st.integers(0, 99),
-)
+).filter(lambda one: one.duration is not None or one.kind not in TIMED | {Kind.START, Kind.COMPLETE})
 
 
 ABOUT = st.builds(About, *3 * [st.none() | st.integers(0, 2**60)])

@@ -19,9 +19,10 @@ from calls import pipe, standard_input
 from jsonschema import Draft202012Validator
 
 from analysis.taskset import json_schema
+from analysis.taskset.file import parse
 from analysis.taskset.text import MAX_TASKSET_BYTES
 from analysis.traces.trace import MAX_TRACE_BYTES as MAX_TRACE
-from analysis.traces.trace import TRACE_VERSION, Event, Kind, Trace
+from analysis.traces.trace import TRACE_VERSION, About, Event, Kind, Trace, costs_of, placed_of, traced_times
 from gpurt.units import TIME_PATTERN
 from pycontrol import cli
 
@@ -120,19 +121,27 @@ CONTENTS = {
 
 
 def trace() -> Trace:
-    return Trace({"clock": "virtual", "policy": "boosted"}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),))
+    tasks = parse(Path("good.toml"), GOOD).taskset
+    meta = {"clock": "virtual", "policy": "boosted", "waiting": "per task", "times": traced_times(tasks),
+            "placed": placed_of(tasks), "costs": costs_of(tasks)}  # fmt: skip
+    about = {task.name: About(task.priority, task.deadline) for task in tasks}
+    return Trace(meta, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),), about)
 
 
 def bad_traces(good: bytes) -> dict[str, bytes]:
     """Content that is no trace, or a damaged one."""
     document = json.loads(good)
     *before, last = document["traceEvents"]
-    backwards = {**last, "args": {**last["args"], "duration": -5}}
+    backwards, endless = ({**last, "args": {**last["args"], "duration": time}} for time in (-5, None))
+    heads = {name: {key: value for key, value in document["otherData"].items() if key != name}
+             for name in ("tasks", "until")}  # fmt: skip
     return {
         "cut off": good[:-20],
         "another version": good.replace(f'"version": {TRACE_VERSION}'.encode(), b'"version": 99'),
         "no events": json.dumps({**document, "traceEvents": 1}).encode(), "not ours": b'{"traceEvents": []}',
         "a negative time": json.dumps({**document, "traceEvents": [*before, backwards]}).encode(),
+        "no duration": json.dumps({**document, "traceEvents": [*before, endless]}).encode(),
+        **{f"no {name}": json.dumps({**document, "otherData": head}).encode() for name, head in heads.items()},
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from placed import COUPLED
 
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
-from analysis.traces.trace import About, Event, Kind, Trace
+from analysis.traces.trace import About, Event, Kind, Trace, costs_of
 from pycontrol.observe.judge.check import Judged, TaskCheck, why_no
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,8 +200,12 @@ def test_a_file_with_larger_times_was_not_what_executed(gpurt: Gpurt, run: Trace
     run.save(path)
     assert gpurt("trace", "check", path, TWO)[0] == 0
     assert gpurt("trace", "check", path, slower)[0] == 3
-    replace(run, meta={key: value for key, value in run.meta.items() if key != "times"}).save(path)  # of an older gpurt
-    assert gpurt("trace", "check", path, TWO)[0] == 0
+    for fact in ("policy", "waiting", "times", "placed", "costs"):
+        replace(run, meta={key: value for key, value in run.meta.items() if key != fact}).save(path)
+        code, _, err = gpurt("trace", "check", path, TWO)
+        assert (code, f"it does not say {fact}" in err) == (3, True)
+    replace(run, tasks={}).save(path)
+    assert gpurt("trace", "check", path, TWO)[0] == 3
 
 
 @pytest.mark.parametrize(("key", "value", "why"), [
@@ -290,7 +294,7 @@ def test_broken_assumptions_are_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path)
 def test_a_task_that_the_test_does_not_bound_is_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
     tight, path = tmp_path / "tight.toml", tmp_path / "run.json"
     tight.write_text(TWO.read_text().replace('epsilon = "1ms"', 'epsilon = "40ms"'))
-    replace(run, meta={key: value for key, value in run.meta.items() if key != "costs"}).save(path)
+    replace(run, meta={**run.meta, "costs": costs_of(load_taskset(tight).taskset)}).save(path)
     assert gpurt("trace", "check", path, tight)[0] == 0
     code, out, _ = gpurt("trace", "check", path, tight, *TEST, "--json")
     assert (code, json.loads(out)["why"]) == (1, "boosted-suspend has no bound of detector, mapper")

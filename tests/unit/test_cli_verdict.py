@@ -654,3 +654,15 @@ def test_no_schedule_is_looked_at_whose_switches_cost_nobody_knows_what(gpurt: G
     code, out, err = gpurt("attack", write(platform + tasks), *named)
     assert (code, out, "tsg-rr-suspend needs theta in [platform]" in err) == (2, "", True)
     assert gpurt("attack", write(f'{platform}theta = "2ms"\n{tasks}'), *named)[0] == 1
+
+
+def test_a_release_between_units_is_not_said_to_be_seen(gpurt: Gpurt, write: Write) -> None:
+    """high waits for the raised low for almost 20 us if it comes just after low's begin, at no whole 10 us."""
+    tiny = ('[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "boosted"\n[[task]]\nname = "low"\ncpu = 0\n'
+            'priority = 1\nperiod = "100us"\nwaiting = "suspend"\nsegments = [{ misc = "20us", gpu = "0us" }]\n'
+            '[[task]]\nname = "high"\ncpu = 0\npriority = 2\nperiod = "100us"\ndeadline = "20us"\n'
+            'segments = [{ cpu = "10us" }]\n')
+    code, out, _ = gpurt("attack", write(tiny))
+    assert (code, "releases between units may make responses longer" in out) == (1, True)
+    assert gpurt("simulate", write(tiny))[0] == 1
+    assert gpurt("attack", write(tiny.replace('deadline = "20us"', 'deadline = "30us"')))[0] == 0

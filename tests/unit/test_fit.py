@@ -18,7 +18,7 @@ from analysis.answers.registry import find_test
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile, parse
 from analysis.traces.trace import HOST, Event, Kind, Trace
-from gpurt.enums import Begin, Cause, Form, Policy, Tier
+from gpurt.enums import Begin, Cause, Form, Overrun, Policy, Tier
 from gpurt.errors import DeviceError, FileError
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.machine.programs import fingerprint
@@ -246,8 +246,7 @@ def test_two_processes_of_one_task_are_one_too_many() -> None:
 
 @pytest.mark.parametrize(
     ("threads", "strays"),
-    [([], False), ([(20, [0, 1])], True), ([(20, [1])], True), ([(20, [0])], False), ([(7, [0, 1])], False),
-     ([(20, [0, 1]), (20, [0])], False)],
+    [([], False), ([(20, [0, 1])], True), ([(20, [1])], True), ([(20, [0])], False), ([(7, [0, 1])], False)],
 )  # fmt: skip
 def test_a_thread_at_the_files_priority_that_may_leave_its_cpu(threads: list[Any], strays: bool) -> None:
     """The file has camera on CPU 0."""
@@ -256,6 +255,48 @@ def test_a_thread_at_the_files_priority_that_may_leave_its_cpu(threads: list[Any
     recorded = Trace({"source": "runtime", HOST: fit.saved(joined_looks(host, host))}, ())
     for known in (host.named(file), fit.of_trace(recorded, file)):
         assert [one.code.value for one in objections(file, known)] == ["cpu-priority"] * strays
+
+
+@pytest.mark.parametrize(
+    ("policy", "helper", "defeats"),
+    [("segment", (90, [0]), ("bounds",)), ("segment", (20, [0, 1]), ("bounds",)), ("segment", (90, [7]), None),
+     ("segment", (20, [0]), ()), ("boosted", (90, [0]), ("bounds",))],
+)  # fmt: skip
+def test_a_real_time_thread_of_a_tasks_process_that_is_no_tasks(policy: str, helper: Any, defeats: Any) -> None:
+    """Beside the thread of camera at 20 on CPU 0; at that priority it may be one that a library has started."""
+    file = parse(Path("set.toml"), text(policy))
+    for threads in ([(20, [0]), helper], [helper, (20, [0])]):
+        host = under(policy, clients=[CLIENT], programs={4711: ("camera", "")}, threads={4711: threads}, raises=True)
+        found = [one.defeats for one in objections(file, host.named(file)) if one.code is Code.CPU_STRANGER]
+        assert found == ([] if defeats is None else [defeats])
+    earlier = replace(host, threads={4711: [(20, [0])]})
+    for looks in (joined_looks(host, earlier), joined_looks(earlier, host)):
+        found = [one.defeats for one in objections(file, looks.named(file)) if one.code is Code.CPU_STRANGER]
+        assert found == ([] if defeats is None else [defeats])
+    raised = replace(host, threads={4711: [(44, [0])]}).named(file)
+    assert (Code.CPU_STRANGER in {one.code for one in objections(file, raised)}) == (policy != "boosted")
+
+
+def test_what_cannot_be_seen_is_said() -> None:
+    """As a note: it is an assumption that no hidden thread disturbs, nor the other thread of a core."""
+    file = PARSED["segment suspend"]
+    host = under("segment", unseen="/proc hides it", siblings=[[0, 1]], instances=[3])
+    recorded = Trace({"source": "runtime", HOST: fit.saved(joined_looks(host, host))}, ())
+    for known in (host, fit.of_trace(recorded, file)):
+        said = {one.code.value: one.text for one in objections(file, known)}
+        assert set(said) == {"cpu-stranger", "cpus"}
+        assert "/proc hides it" in said["cpu-stranger"]
+
+
+@pytest.mark.parametrize("left_out", ["strangers", "unseen", "threads", "exempted"])
+def test_a_record_of_a_host_that_lacks_a_fact_is_none(left_out: str) -> None:
+    kept = json.loads(fit.saved(under("segment", clients=[CLIENT])))
+    assert fit.of_trace(Trace({HOST: json.dumps(kept)}, ()), PARSED["segment suspend"]).known
+    parts = [kept, kept["gpus"][0], kept["clients"][0]] if left_out == "unseen" else [kept]
+    for part, key in zip(parts, (left_out, "ready", "yields"), strict=False):
+        value = part.pop(key)
+        assert not fit.of_trace(Trace({HOST: json.dumps(kept)}, ()), PARSED["segment suspend"]).known
+        part[key] = value
 
 
 @pytest.mark.parametrize(
@@ -294,6 +335,17 @@ def test_a_real_time_thread_of_a_program_that_is_no_client(comm: str, threads: l
 def test_a_stranger_whose_budget_is_spent_is_real_time_again() -> None:
     stranger = replace(CLIENT, pid=12, comm="x", priority=0, demoted=True)
     assert "stranger" in codes(PARSED["segment suspend"], under("segment", clients=[stranger]))
+
+
+@pytest.mark.parametrize(
+    ("budget", "overrun", "objected"),
+    [(1, Overrun.DEMOTE, True), (9, Overrun.DEMOTE, True), (10, Overrun.DEMOTE, False), (1, Overrun.REPORT, False)],
+)
+def test_a_task_that_a_budget_may_make_best_effort(budget: int, overrun: Overrun, objected: bool) -> None:
+    """Nobody knows for how long a task owns the GPU beside the others: no budget below its period is known to last."""
+    client = replace(CLIENT, budget_ns=budget * MS, period_ns=10 * MS, on_overrun=overrun)
+    host = under("segment", clients=[client], names={4711: ("camera",)})
+    assert ("demoted" in codes(PARSED["segment suspend"], host)) == objected
 
 
 def test_a_rule_that_exempts_programs_that_come_later_counts() -> None:

@@ -135,6 +135,17 @@ def test_a_thread_that_spins_though_it_is_said_to_suspend(file: TasksetFile) -> 
     assert timed(Judge(file, {}, policy="timesliced"), 3, 2900) == []
 
 
+@pytest.mark.parametrize(("executed", "unsure"), [(500, set()), (2500, {"fast"})])
+def test_a_thread_that_may_have_spun_in_its_segment_and_slept_elsewhere(
+    file: TasksetFile, executed: int, unsure: set[str]
+) -> None:
+    """It sleeps for as long as its GPU work takes, of a job of 6 ms: nothing says when."""
+    events = [*job("fast", 0, 0, 6000, executed * 1000), *segment("fast", 0, 2500)]
+    judge = Judge(file, {})
+    found(judge, events)
+    assert judge.unsure == unsure
+
+
 @pytest.mark.parametrize(("owned", "long"), [(30_000, False), (90_000, True)])
 def test_a_segment_that_all_other_work_cannot_have_delayed(tmp_path: Path, owned: int, long: bool) -> None:
     """How much less delays an owner that waits for a mutex is not known."""

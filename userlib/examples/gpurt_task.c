@@ -96,6 +96,7 @@ static void burn(uint64_t duration)
 static void *watch(void *unused)
 {
 	(void)unused;
+	prctl(PR_SET_NAME, "gpurt-watcher");
 	for (;;) {
 		while (sem_wait(&watcher.asked))
 			;

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from analysis.model import Task
 from analysis.model.platform import ISOLATED
 from analysis.taskset import Launch, TasksetFile
-from gpurt.enums import Form
+from gpurt.enums import Form, Overrun
 from gpurt.text import visible
 from pycontrol.link.control import ClientInfo
 from pycontrol.machine.programs import tasks_of
-from pycontrol.observe.fit.host import Host
-from pycontrol.observe.fit.objection import Code, Objection
+from pycontrol.observe.fit.host import Host, Threads
+from pycontrol.observe.fit.objection import BOUNDS, Code, Objection
 
 #: The cure if a group raises all its threads, and a member's thread is not raised.
 KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
@@ -24,13 +24,15 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
     tasks = {task.name: task for task in file.taskset}
     alone = all(policy.ranked and not policy.locks for policy in file.taskset.rules)
     first: dict[str, ClientInfo] = {}
+    raised = {gpu.normal_priorities + level for gpu in host.gpus for policy in file.taskset.rules if policy.raises
+              for level in (*file.gpu_priorities.values(), gpu.normal_priorities + 1) if level}  # fmt: skip
     for one in host.clients:
         names = host.names.get(one.pid, ())
         yield from _any(one, [tasks[name] for name in names], alone)
         if len(names) == 1:
             task = tasks[names[0]]
             yield from _of(file, one, task)
-            yield from _strayed(file, _process(one), host.threads.get(one.pid), task)
+            yield from _strayed(file, _process(one), host.threads.get(one.pid), task, raised)
             other = first.setdefault(task.name, one)
             # A trace also has programs that ran one after the other; its judge reports two at once.
             if other.pid != one.pid and host.ran is None and not (task.best_effort and alone):
@@ -40,7 +42,7 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
         names = host.names.get(pid, ())
         comm, _ = host.programs.get(pid, ("", ""))
         for task in (tasks[name] for name in names if len(names) == 1):
-            yield from _strayed(file, f"process {pid} ({visible(comm)})", host.threads[pid], task)
+            yield from _strayed(file, f"process {pid} ({visible(comm)})", host.threads[pid], task, raised)
     for who in host.exempted:
         text = f"a rule exempts {who}: such work executes beside that of every task, which no bound takes into account"
         yield Objection(Code.EXEMPT, text, "gpurt set rule exempt --off undoes that; gpurt status rules has all")
@@ -51,12 +53,26 @@ def strangers(file: TasksetFile, host: Host) -> Iterator[Objection]:
     for pid, (comm, command, threads) in host.strangers.items():
         if host.names.get(pid) or tasks_of(file, comm, command):
             continue
-        delays = ((priority, task) for priority, cpus in threads for task in file.taskset.real_time
-                  if task.cpu in cpus and priority >= task.priority)  # fmt: skip
-        if found := next(delays, None):
-            text = f"process {pid} ({visible(comm)}) has a thread of real-time priority {found[0]} that may use CPU "
-            text += f"{found[1].cpu}, and is no task of the file: no bound of {found[1].name} takes it into account"
-            yield Objection(Code.CPU_STRANGER, text, f"end it, or keep it off that CPU: taskset -acp CPUS {pid}")
+        yield from _before(file, f"process {pid} ({visible(comm)})", threads, f"taskset -acp CPUS {pid}")
+    if host.unseen:
+        text = f"real-time threads of other programs were not all looked for: {host.unseen}"
+        yield Objection(Code.CPU_STRANGER, text, "ask as root, outside of containers", ())
+
+
+def _before(
+    file: TasksetFile, who: str, threads: Threads, cure: str, own: Sequence[Task] = ()
+) -> Iterator[Objection]:
+    """The first thread that is no task's and may have a CPU before a task; at the priority of one of its process's
+    tasks (``own``), on that task's CPU, it may be a helper that hardly executes: a note.
+    """
+    for priority, cpus in threads:
+        for task in file.taskset.real_time:
+            if task.cpu in cpus and priority >= task.priority:
+                text = f"{who} has a thread of real-time priority {priority} that may use CPU {task.cpu}, and is no "
+                text += f"task of the file: no bound of {task.name} takes it into account"
+                defeats = () if any((priority, list(cpus)) == (one.priority, [one.cpu]) for one in own) else BOUNDS
+                yield Objection(Code.CPU_STRANGER, text, f"end it, or keep it off that CPU: {cure}", defeats)
+                return
 
 
 def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
@@ -145,6 +161,9 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     if one.demoted:
         text = f"{who} has used its budget up and is best effort: no bound of {task.name} holds"
         yield Objection(Code.DEMOTED, text, "gpurt set budget gives it more")
+    elif one.on_overrun is Overrun.DEMOTE and one.budget_ns < one.period_ns and not task.best_effort:
+        text = f"{who} is best effort once it has used its budget up: no bound of {task.name} holds then"
+        yield Objection(Code.DEMOTED, text, "gpurt set budget --on-overrun report says so when it is used up")
     if one.barred and raises and not task.best_effort:
         text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
         yield Objection(Code.BARRED, text, "gpurt set rule bar --off undoes that")
@@ -173,12 +192,18 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
 
 
 def _strayed(
-    file: TasksetFile, who: str, threads: Sequence[tuple[int, Sequence[int]]] | None, task: Task
+    file: TasksetFile, who: str, threads: Threads | None, task: Task, raised: Collection[int]
 ) -> Iterator[Objection]:
     """Objects to threads with a task's CPU priority if none is confined to the task's CPU: other bounds lack them.
 
-    Also if no thread has the priority of a task without GPU work, as nothing raises these.  None: threads not known.
+    Also if no thread has the priority of a task without GPU work, as nothing raises these.  Or if one is no
+    task's.  ``threads``: None: not known.  ``raised``: priorities of threads that the host raises.
     """
+    helpers = [one for one in threads or () if one[0] not in raised or list(one[1]) != [task.cpu]]
+    for other in file.taskset.beside(task):
+        if own := [one for one in helpers if one[0] == other.priority]:
+            helpers.remove(min(own, key=lambda one: list(one[1]) != [other.cpu]))
+    yield from _before(file, who, helpers, "taskset -cp CPUS THREAD", file.taskset.beside(task))
     for other in file.taskset.beside(task):
         there = [cpus for priority, cpus in threads or () if priority == other.priority]
         if there and [other.cpu] not in there:

@@ -12,6 +12,7 @@ import psutil
 from analysis.model import POLICIES, Waiting
 from analysis.taskset import TasksetFile
 from gpurt.enums import Cap, Policy
+from gpurt.files import matching
 from gpurt.segments import Client
 from gpurt.text import visible
 from pycontrol.link import patched
@@ -19,6 +20,7 @@ from pycontrol.link.control import ClientInfo, Control, GpuStatus, UpdateLatency
 from pycontrol.link.placed import partition_of
 from pycontrol.machine import clocks, procs
 from pycontrol.machine.clocks import MachineClocks
+from pycontrol.machine.instances import shared_numbers
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.programs import command_of, fingerprint, tasks_of
 from pycontrol.observe import host_cpu
@@ -31,9 +33,13 @@ SLEEPS = Path("/sys/module/gpurt_vgpu/parameters/vgpu_sleeps")
 MAX_AWAKE_NS = 10_000_000
 #: The file that lists the CPUs that are online.
 ONLINE = Path("/sys/devices/system/cpu/online")
+#: Of a CPU's folder: the CPUs of its core.
+SIBLINGS = "cpu[0-9]*/topology/thread_siblings_list"
 
+#: The priority and the CPUs of each real-time thread of a process.
+Threads = Sequence[tuple[int, Sequence[int]]]
 #: A process that is no client: its name, its command's fingerprint, and its real-time threads.
-Stranger = tuple[str, str, Sequence[tuple[int, Sequence[int]]]]
+Stranger = tuple[str, str, Threads]
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Host:
     no look.  ``threads``: by pid, the priority and CPUs of each real-time thread, also of tasks that are no
     clients.  ``exempted``: the processes that rules exempt, in words.  ``strangers``: the name, command's fingerprint
     and real-time threads of other processes that have such threads.
+    ``unseen``: why other processes may be hidden; empty: all were looked at, or none counts.  ``siblings``: CPUs that
+    share a core, in lists.  ``instances``: the numbers of GPUs that stand for several GPU instances (MIG).
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -80,9 +88,12 @@ class Host:
     ran: Ran | None = None
     known: bool = True
     clocks: Sequence[MachineClocks] = ()
-    threads: Mapping[int, Sequence[tuple[int, Sequence[int]]]] = field(default_factory=dict)
+    threads: Mapping[int, Threads] = field(default_factory=dict)
     exempted: Sequence[str] = ()
     strangers: Mapping[int, Stranger] = field(default_factory=dict)
+    unseen: str = ""
+    siblings: Sequence[Sequence[int]] = ()
+    instances: Sequence[int] = ()
 
     def under(self, policy: str) -> Host:
         """The host with one policy on all its GPUs."""
@@ -149,7 +160,8 @@ def look_without_file(control: Control, policies: Collection[str | None] | None 
         programs={pid: (comm, command_of(str(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
         threads=urgent_threads(pids), exempted=exempted(control),
-        strangers=strangers(control, pids, gpus),
+        strangers=strangers(control, pids, gpus), unseen="" if all(one.emulated for one in gpus) else procs.hidden(),
+        siblings=siblings(), instances=shared_numbers(),
     )  # fmt: skip
 
 
@@ -191,10 +203,21 @@ def _troubles() -> tuple[str, ...]:
         return (str(error),)
 
 
+def siblings(root: Path = Path("/")) -> list[list[int]]:
+    """The CPUs of this machine that share a core with another one, a list for each such core."""
+    lists = {(_content(one) or "0") for one in matching(root / "sys/devices/system/cpu", SIBLINGS)}
+    return sorted(sorted(_numbers(one)) for one in lists if len(_numbers(one)) > 1)
+
+
+def _numbers(text: str) -> frozenset[int]:
+    """The numbers of a list such as 0-3,8.  Raises ValueError."""
+    pieces = [one.partition("-") for one in text.strip().split(",")]
+    return frozenset(number for low, _, high in pieces for number in range(int(low), int(high or low) + 1))
+
+
 def online() -> frozenset[int] | None:
     """The numbers of this machine's CPUs; None if the system does not say."""
     try:
-        pieces = [one.partition("-") for one in ONLINE.read_text().strip().split(",")]
-        return frozenset(cpu for low, _, high in pieces for cpu in range(int(low), int(high or low) + 1))
+        return _numbers(ONLINE.read_text())
     except (OSError, ValueError):
         return None

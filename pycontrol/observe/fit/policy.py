@@ -221,6 +221,9 @@ def partitions(file: TasksetFile, host: Host) -> Iterator[Objection]:
         text = f"the file has tasks in {parts} partitions, each for a GPU of its own, and the host orders {gpus}"
         yield Objection(Code.PARTITIONS, text, "start a host with as many: gpurt emulate --taskset, or --gpus")
     yield from _placed(file, host)
+    if host.instances and sum(part.mig is not None for part in taskset.partitions) > 1:
+        text = f"GPU {host.instances[0]} of a host stands for several GPU instances, whose programs wait for each other"
+        yield Objection(Code.PARTITIONS, text, "have fewer instances, or one partition for those (gpurt doctor)")
     if taskset.partitioned and shared_cpus(taskset) and not all(gpu.emulated for gpu in host.gpus):
         text = "tasks of several partitions share CPUs, and other threads than theirs execute updates on this host"
         yield Objection(Code.ELSEWHERE, text, "give each task of the GPU a CPU of its own")
@@ -264,6 +267,12 @@ def machine(file: TasksetFile, host: Host) -> Iterator[Objection]:
         numbers = ", ".join(map(str, sorted(host.cpus or ())))
         text = f"the file has tasks on CPU {lacking[0]}, and this machine has CPUs {numbers}"
         yield Objection(Code.CPUS, text, "this is not the machine of the file")
+    used_cpus = {task.cpu for task in taskset}
+    for alike in (sorted(used_cpus.intersection(one)) for one in host.siblings):
+        if len(alike) > 1:
+            text = f"CPUs {', '.join(map(str, alike))} of the file are threads of one core (SMT)"
+            text += ", and bounds assume that no CPU slows another one down"
+            yield Objection(Code.CPUS, text, "give each task a core, or measure times while the others execute", ())
     if host.ran and host.ran.folded and not lacking:
         yield Objection(Code.CPUS, "the run folded the file's CPUs onto fewer: it is not the system of the file")
     if not host.fifo and taskset.real_time:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, asdict, fields, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
 from typing import TypeVar
 
 from analysis.model import Waiting
@@ -15,7 +17,7 @@ from gpurt.types import DocumentView
 from pycontrol.link.control import FIELDS, ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.machine.clocks import Clock, MachineClocks, distinct_looks
 from pycontrol.machine.placement import DEFAULT_CLASS, FOLDED
-from pycontrol.observe.fit.host import Host, Ran
+from pycontrol.observe.fit.host import Host, Ran, Threads
 from pycontrol.observe.judge.seen import commands_of, meaning
 
 _Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
@@ -29,6 +31,7 @@ def joined_looks(before: Host, after: Host) -> Host:
     late = {one.gpu: (one.late, one.ready or 0) for one in before.gpus}
     had = {one.gpu: one.policy.word for one in before.gpus}
     others = [had[one.gpu] for one in after.gpus if had.get(one.gpu, one.policy.word) != one.policy.word]
+    others_threads = _both(*({pid: one[2] for pid, one in look.strangers.items()} for look in (before, after)))
     clients = {_judged_of(one): one for one in (*before.clients, *after.clients)}
     gpus = [(one, *late.get(one.gpu, (0, 0))) for one in after.gpus]
     return replace(
@@ -39,11 +42,20 @@ def joined_looks(before: Host, after: Host) -> Host:
         raises=after.raises if before.raises is None else before.raises,
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
         programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
-        users={**before.users, **after.users}, threads={**before.threads, **after.threads},
-        strangers={**before.strangers, **after.strangers},
+        users={**before.users, **after.users}, threads=_both(before.threads, after.threads),
+        strangers={pid: (*one[:2], others_threads[pid])
+                   for pid, one in {**before.strangers, **after.strangers}.items()},
         exempted=list(dict.fromkeys([*before.exempted, *after.exempted])),
         clocks=distinct_looks([*before.clocks, *after.clocks]),
     )  # fmt: skip
+
+
+def _both(before: Mapping[int, Threads], after: Mapping[int, Threads]) -> dict[int, Threads]:
+    """The threads of processes at either look; so many of each priority and CPUs as at the look that has the most."""
+    looks = [{pid: Counter((priority, tuple(cpus)) for priority, cpus in threads) for pid, threads in look.items()}
+             for look in (before, after)]  # fmt: skip
+    either = {pid: looks[0].get(pid, Counter()) | looks[1].get(pid, Counter()) for pid in {**before, **after}}
+    return {pid: [(priority, list(cpus)) for priority, cpus in found.elements()] for pid, found in either.items()}
 
 
 def _judged_of(one: ClientInfo) -> tuple[object, ...]:
@@ -61,6 +73,7 @@ def saved(host: Host) -> str:
         "cpus": None if host.cpus is None else sorted(host.cpus), "names": host.names, "homes": host.homes,
         "programs": host.programs, "users": host.users, "had": host.policy,
         "threads": host.threads, "exempted": host.exempted, "strangers": host.strangers,
+        "unseen": host.unseen, "siblings": host.siblings, "instances": host.instances,
         "clocks": [asdict(one) for one in host.clocks],
     }  # fmt: skip
     return json.dumps(kept, separators=(",", ":"))
@@ -90,11 +103,13 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
             threads={int(pid): [(priority, cpus) for priority, cpus in of] for pid, of in kept["threads"].items()},
             exempted=[str(one) for one in kept["exempted"]],
             strangers={int(pid): (str(name), str(command), [(priority, cpus) for priority, cpus in of])
-                       for pid, (name, command, of) in kept.get("strangers", {}).items()},
+                       for pid, (name, command, of) in kept["strangers"].items()},
+            unseen=str(kept["unseen"]), siblings=[list(map(int, one)) for one in kept["siblings"]],
+            instances=list(map(int, kept["instances"])),
         ).named(file)  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         count, simulated = meta.get("gpus", ""), meta.get("clock") == "virtual"
-        return Host(policy=meta.get("policy"), count=int(count) if count.isdecimal() else 0, fifo=fifo, ran=ran,
+        return Host(policy=meta.get("policy", ""), count=int(count) if count.isdecimal() else 0, fifo=fifo, ran=ran,
                     known=simulated)  # fmt: skip
     said = _said(recorded, file)
     return replace(host, names={**host.names, **{pid: said[pid] for pid in said if not host.names.get(pid)}})
@@ -114,13 +129,14 @@ def _said(recorded: Trace, file: TasksetFile) -> dict[int, tuple[str, ...]]:
 
 def _clocks(values: DocumentView) -> MachineClocks:
     """A look at clocks from its fields.  Raises TypeError or KeyError if they are not those of this release."""
-    cpus, gpus = (tuple(Clock(**one) for one in values[kind]) for kind in ("cpus", "gpus"))
+    names = [one.name for one in fields(Clock)]
+    cpus, gpus = (tuple(Clock(*(one[name] for name in names)) for one in values[kind]) for kind in ("cpus", "gpus"))
     return MachineClocks(cpus, gpus, values["power_mode"], values["temperature"])
 
 
 def _known(kind: type[_Kind], values: DocumentView) -> _Kind:
     """A status from its fields.  Raises TypeError, ValueError or KeyError if they are not those of this release."""
-    made = {one.name: values[one.name] for one in fields(kind) if one.name in values or one.default is MISSING}
+    made = {one.name: values[one.name] for one in fields(kind)}
     of = {name: kind for name, (kind, _) in FIELDS[kind].items()}
     made |= {name: of[name](value) for name, value in made.items() if issubclass(of[name], Words) and value is not None}
     return kind(**made)

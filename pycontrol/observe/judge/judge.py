@@ -86,6 +86,11 @@ class Judge:
         return self._log.counts
 
     @property
+    def unsure(self) -> set[str]:
+        """The tasks that the file says suspend, although a job of each may have spun instead: see Slept."""
+        return self._slept.unsure
+
+    @property
     def chains(self) -> Sequence[ChainCheck]:
         """The observations of the file's chains."""
         return self._chains.lines()

@@ -21,9 +21,13 @@ NOISE_NS, NOISY_JOBS = 10_000_000, 3
 
 @dataclass
 class Slept:
-    """Looks at whole jobs whose execution time and GPU ownership are known."""
+    """Looks at whole jobs whose execution time and GPU ownership are known.
+
+    ``unsure``: the tasks that suspend by the file, and had a job that may have spun in its segments, and slept outside.
+    """
 
     log: Log
+    unsure: set[str] = field(default_factory=set)
     _told: set[str] = field(default_factory=set)
     _slept: dict[str, int] = field(default_factory=dict)
     _off: dict[str, int] = field(default_factory=dict)
@@ -39,6 +43,8 @@ class Slept:
                 task, event, f"its thread slept for {exact_ms(idle)}, and its GPU work took {exact_ms(work)} at least: "
                 "it waits busily, and the file says that it suspends"
             )  # fmt: skip
+        elif not task.waiting.spins and work > LEAST_SLEPT_NS and 2 * event.executed > work:
+            self.unsure.add(task.name)
         elif task.waiting.spins and job.owned > LEAST_SLEPT_NS:
             self._slept[task.name] = self._slept.get(task.name, 0) + 1 if 10 * idle >= 9 * job.owned else 0
             if self._slept[task.name] == JOBS_IN_A_ROW:

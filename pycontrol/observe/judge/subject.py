@@ -24,11 +24,11 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
     have neither, and only know processes.
     """
     known = {name: about for name, about in recorded.tasks.items() if about.deadline is not None}
-    tasks = {task.name: task for task in file.taskset}
+    tasks, simulated = {task.name: task for task in file.taskset}, recorded.meta.get("clock") == "virtual"
     for name in known:
         if name not in tasks:
             return f"it has task {visible(name)}, which the file lacks"
-    for name, task in tasks.items() if known else ():
+    for name, task in tasks.items() if known or simulated else ():
         if name not in known:
             return f"it lacks the file's task {visible(name)}"
         there = known[name]
@@ -37,15 +37,19 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             return f"{visible(name)} has a deadline of {was} there, and of {now} in the file"
         if there.priority is not None and there.priority != task.priority:
             return f"{visible(name)} has priority {there.priority} there, and {task.priority} in the file"
-    if (times := recorded.meta.get("times")) and times != traced_times(_made_up(recorded, file)):
+    facts = {"policy", "waiting", "times", "placed"} if known or simulated else set()
+    facts |= {"costs"} if simulated else {"scheduling", "placement"} if known else set()
+    if lacking := sorted(facts - recorded.meta.keys()):
+        return f"it does not say {lacking[0]}"
+    if (times := recorded.meta.get("times")) is not None and times != traced_times(_made_up(recorded, file)):
         return "its tasks have other periods or worst-case times than the file's, by which they executed"
-    if (placed := recorded.meta.get("placed")) and placed != placed_of(file.taskset):
+    if (placed := recorded.meta.get("placed")) is not None and placed != placed_of(file.taskset):
         return (
             "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's, or have other "
             "processes, workers, resources or releases"
         )
     costs = None if file.lacks else recorded.meta.get("costs")  # the file states no costs
-    if costs and costs != costs_of(file.taskset):
+    if costs is not None and costs != costs_of(file.taskset):
         return "it was simulated with other updates, switches, wake-ups, slices or chunks of copies than the file's"
     return ""
 

@@ -112,6 +112,9 @@ def _compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | No
     remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:MAX_BROKEN_SHOWN]]
     if len(broken) > MAX_BROKEN_SHOWN:
         remarks.append(f"{len(broken) - MAX_BROKEN_SHOWN} more of these (--json has all)")
+    if seen.unsure:
+        remarks.append(f"{', '.join(sorted(seen.unsure))}: that the thread sleeps while its GPU work executes is "
+                       "assumed: a job's CPU time does not say whether it spun there and slept elsewhere")  # fmt: skip
     if seen.chains:
         remarks.append(DERIVED)
     if others:
