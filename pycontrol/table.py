@@ -42,7 +42,6 @@ PLAN = {
     "modes": CommandEntry("find the policy and waiting modes with most slack", "modes"),
     "partitions": CommandEntry("divide the GPU among tasks", "partitions"),
     "units": CommandEntry("give each task units of its own", "units"),
-    "slices": CommandEntry("plan time slices and interleave levels on a Tegra", "slices"),
     "masks": CommandEntry("plan and check masks of AMD's compute units", parts=MASKS,
                    about="Masks divide AMD's GPUs (docs/cu-masks.md)."),
     "energy": CommandEntry("schedule jobs in space by their energy", parts=ENERGY,
@@ -72,7 +71,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "Prove that deadlines hold": {
         "analyze": CommandEntry("bound every task's worst-case response time", "analyze"),
-        "plan": CommandEntry("find priorities, modes, partitions, slices, masks", parts=PLAN),
+        "plan": CommandEntry("find priorities, modes, partitions, units, masks", parts=PLAN),
         "margins": CommandEntry("say how much each time may grow, or must shrink", "margins"),
         "simulate": CommandEntry("run the tasks in virtual time on the real scheduler", "simulate"),
         "attack": CommandEntry("explore every schedule of a small system", "attack"),

@@ -25,19 +25,13 @@ SHARED_LEMMA = "readings: time partitions, one TSG"
 SPINNING = "readings: time partitions, busy waiting"
 
 
-def demands(sharing: Sharing, table: Runlist | None = None, waiting: Waiting | None = Waiting.SUSPEND) -> Demands:
-    """The formula for tasks that share a TSG in that order.
-
-    ``table``: instead of the taskset's runlist.  ``waiting``: of all tasks; None: of each its own.
-    """
-
-    return partial(_formula, sharing=sharing, table=table, waiting=waiting)
+def demands(sharing: Sharing, waiting: Waiting | None = Waiting.SUSPEND) -> Demands:
+    """The formula for tasks that share a TSG in that order.  ``waiting``: of all tasks; None: of each its own."""
+    return partial(_formula, sharing=sharing, waiting=waiting)
 
 
-def _formula(
-    task: Task, system: System, *, sharing: Sharing, table: Runlist | None, waiting: Waiting | None
-) -> list[Demand]:  # fmt: skip
-    known = table or system.once("runlist", lambda: runlist(system.taskset))
+def _formula(task: Task, system: System, *, sharing: Sharing, waiting: Waiting | None) -> list[Demand]:
+    known = system.once("runlist", lambda: runlist(system.taskset))
     listed = [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, TURNS)]
     if task.uses_gpu:
         listed += on_gpu(task, known, sharing, system)

@@ -15,7 +15,6 @@ from analysis.taskset.write import lines_in, with_values
 from gpurt.errors import FileError, TasksetError
 from gpurt.text import filename
 from gpurt.types import Document
-from gpurt.units import format_time
 
 
 def with_partitions(path: Path, text: str, partitions: Sequence[Partition], names: Mapping[str, str]) -> str:
@@ -75,18 +74,13 @@ def _without_tables(path: Path, text: str) -> str:
 
 
 def _table(partition: Partition) -> str:
+    """The table of a part of the GPU in space; ``with_partitions`` notices what it leaves out."""
     values = {
         "name": f'"{partition.name}"', "compute_units": partition.compute_units,
         "cu_mask": None if partition.cu_mask is None else f'"{partition.cu_mask:#x}"',
-        "policy": partition.policy and f'"{partition.policy}"',
-        "epsilon": None if partition.alpha is None else f'"{format_time(partition.alpha + (partition.theta or 0))}"',
-        "theta": None if partition.theta is None else f'"{format_time(partition.theta)}"',
-        "slice": partition.slice and f'"{format_time(partition.slice)}"',
-        "interleave": partition.interleave and f'"{partition.interleave}"',
         "mps_percentage": partition.mps_percentage, "green_context": partition.green_context,
         "mps_partition": partition.mps_partition and f'"{partition.mps_partition}"',
         "mig": partition.mig and f'"{partition.mig}"',
-        "shared": partition.shared and f'"{partition.shared.value}"',
     }  # fmt: skip
     rows = "".join(f"{key} = {value}\n" for key, value in values.items() if value is not None)
     return f"[[partition]]\n{rows}"

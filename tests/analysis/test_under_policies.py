@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.answers import slices as plan
 from analysis.answers.choose import choices
 from analysis.answers.elsewhere import of_policies
 from analysis.answers.shared import Shared
@@ -109,18 +108,8 @@ def test_kernels_that_best_effort_would_slow_down_have_no_bound_under_timesliced
     result = registry.find("tsg-rr-suspend").run(system)
     assert {failure.reason for failure in result.failures} == {Reason.PARTITIONS}
     assert "best effort slows tasks down" in result.why
-    assert "best effort slows tasks down" in plan.answer_with_slices(system)[2]
     assert {choice.policy for choice in choices(system)} >= {"segment", "boosted"}
     assert "timesliced" not in {choice.policy for choice in choices(system)}
-
-
-def test_slices_count_what_best_effort_slows_down() -> None:
-    system = read(with_best_effort("3"))
-    table = plan.plan_slices(system)
-    assert table is not None
-    wcrt = plan.slices_verdict(system, table).wcrt("a")
-    assert wcrt is not None
-    assert wcrt > 1_000_000 + 1_000_000 + 12_000_000
 
 
 def test_tasks_in_time_partitions_share_their_units_and_conflict() -> None:

@@ -29,7 +29,6 @@ from pycontrol.observe import doctor
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
 PARTS = str(ROOT / "examples/partitions.toml")
-SLICES = str(ROOT / "examples/slices.toml")
 ME = os.getpid()
 #: The command of this process, as a file has it.
 MINE = json.dumps(procs.command_line_of(ME))
@@ -471,7 +470,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
     (tmp_path / "file").touch()
     assert gpurt("simulate", MINIMAL, "--runs", "1", "-o", trace)[0] == 0
     needed = {
-        "plan partitions": [PARTS], "plan units": [PARTS], "plan slices": [SLICES],
+        "plan partitions": [PARTS], "plan units": [PARTS],
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--runs", "1000000"],
         "report": [MINIMAL], "init": ["--pid", str(ME)],

@@ -53,8 +53,6 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
                         (["PARTS", "--units", "4"], 1), (["PARTS", "--max-partitions", "2"], 0),
                         (["COUPLED", "--inside", "gcaps-suspend"], 0)],
     "plan units": [(["PARTS"], None)],
-    "plan slices": [(["SLICES", "-o", "OUT.toml"], 0), (["PARTS"], 1),
-                    (["SLICES", "--best-effort", "200"], 0)],
     "simulate": [(["FILE", "--runs", "5", "-o", "TRACE"], 0), (["LATE", "--runs", "5"], 1),
                  (["COUPLED", "--runs", "5"], 0)],
     "report": [(["FILE", "--trace", "TRACE", "--elsewhere", "-o", "OUT.html"], 0), (["LATE", "-o", "OUT.html"], 1),
@@ -110,7 +108,6 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     files = {
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
-        "SLICES": SLICES.read_text(),
         "COUPLED": COUPLED, "TINY": TINY,
     }  # fmt: skip
     for name, content in files.items():
@@ -127,7 +124,6 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 PARTS = ROOT / "examples/partitions.toml"
-SLICES = ROOT / "examples/slices.toml"
 
 #: Of few schedules.
 TINY = """[platform]

@@ -97,7 +97,7 @@ def test_apply_sets_slices_on_a_tegra(gpurt: Gpurt, start: Start, plane: Control
 
 
 @pytest.mark.skipif(not fifo_permitted(9), reason="SCHED_FIFO is not permitted")
-def test_slices_are_planned_for_what_runs_on_a_tegra(
+def test_slices_of_a_file_are_given_to_what_runs_on_a_tegra(
     gpurt: Gpurt, start: Start, plane: Control, tmp_path: Path
 ) -> None:
     """Not while the host takes TSGs off the runlist."""
@@ -106,19 +106,14 @@ def test_slices_are_planned_for_what_runs_on_a_tegra(
     os.sched_setaffinity(program.pid, {0})
     path = tmp_path / "set.toml"
     text = HEAD.replace('chip = "radeon-vii"\n', 'theta = "100us"\n') + TASK.format("program", 0, 9, "x")
-    text = text.partition("command")[0].replace('partition = "program"\n', "")
+    text = text.partition("command")[0] + '[[partition]]\nname = "program"\nslice = "1ms"\ninterleave = "low"\n'
     path.write_text(text.replace("segment", "timesliced", 1))
-    planned = tmp_path / "planned.toml"
-    done = gpurt("plan", "slices", path, "-o", planned, "--json")
-    out, said = done.communicate()
-    assert (done.returncode, said) == (0, ""), (out, said)
-    told = json.loads(out)
-    refused = gpurt("apply", planned)
+    refused = gpurt("apply", path)
     out, said = refused.communicate()
     assert (refused.returncode, "the host runs segment" in out) == (1, True), (out, said)
     plane.set_policy("timesliced")
-    done = gpurt("apply", planned)
+    done = gpurt("apply", path)
     out, said = done.communicate()
     assert done.returncode == 0, (out, said)
     (hints,) = json.loads(gpurt("set", "slice", program.pid, "--json").communicate()[0])["hints"]
-    assert hints["slice_ns"] == told["tasks"]["program"]["slice_ns"] == 1_000_000
+    assert hints["slice_ns"] == 1_000_000

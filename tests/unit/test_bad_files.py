@@ -239,8 +239,7 @@ ONCE = ("a pipe", "standard input", "process substitution", "a descriptor")
 
 
 def test_all_readers_are_known() -> None:
-    names = ("plan priorities", "plan modes", "margins", "simulate", "trace check", "apply",
-             "plan partitions", "plan slices")  # fmt: skip
+    names = ("plan priorities", "plan modes", "margins", "simulate", "trace check", "apply", "plan partitions")
     known = {(name, "file") for name in names}
     known |= {("trace check", "trace"), ("run", "what"), ("analyze", "files")}
     assert known <= set(READERS)

@@ -30,7 +30,7 @@ READERS = {
     "plan partitions": ["PARTS"],
     "plan units": [str(ROOT / "examples/federated.toml")],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"], "experiment bounds": ["FILE", "--test", "gcaps-busy-printed"],
-    "doctor": ["FILE"], "plan slices": ["FILE"],
+    "doctor": ["FILE"],
 }  # fmt: skip
 FILES = {
     "TINY": '[platform]\ncpus = 1\nepsilon = "0ms"\n[[task]]\nname = "a"\ncpu = 0\npriority = 1\nperiod = "2ms"\n'

@@ -46,7 +46,8 @@ def test_every_field_is_read_written_and_in_the_schema(tmp_path: Path) -> None:
     assert (way_of(one), way_of(Partition(1)), way_of(Partition(1, green_context=0))) == (
         "mps_percentage", None, "green_context"
     )  # fmt: skip
-    changed = (replace(one, mps_percentage=None, mig="MIG-0a/1/2"), replace(other, mps_percentage=None, mig="MIG-7"))
+    first = replace(one, slice=None, mps_percentage=None, mig="MIG-0a/1/2")
+    changed = (first, replace(other, mps_percentage=None, mig="MIG-7"))
     path.write_text(with_partitions(path, text, changed, {}))
     assert load(path).taskset.partitions == changed
 

@@ -38,7 +38,6 @@ CALLS: dict[str, list[list[str]]] = {
     "margins": [[]], "plan modes": [[], ["--host", "agents"]], "plan priorities": [[]],
     "attack": [["--states", "20000"]], "experiment bounds": [["--test", "gcaps-suspend-printed"]],
     "plan partitions": [[], ["{task}"]], "plan units": [[]],
-    "plan slices": [[], ["--host", "agents"]],
     "simulate": [["--runs", "2", "-o", "{trace}"]], "trace check": [[]],
     "run": [["-o", "{out}"]],
     "apply": [[]],

@@ -25,7 +25,7 @@ BINARIES = {"gpurt", "libgpurt0", "libgpurt-dev", "gpurt-preload", "gpurt-dkms"}
 OF_EACH_GROUP = (
     ("analyze", "two-programs.toml"), ("plan priorities", "minimal.toml"), ("plan modes", "minimal.toml"),
     ("simulate", "minimal.toml", "--runs", "2"), ("report", "minimal.toml", "-o", "report.html"),
-    ("plan partitions", "partitions.toml"), ("plan slices", "slices.toml"), ("plan energy explain", "energy/toy.toml"),
+    ("plan partitions", "partitions.toml"), ("plan energy explain", "energy/toy.toml"),
     ("help", "schema"), ("experiment", "run"), ("help", "completion", "bash"),
 )  # fmt: skip
 #: How setuptools makes either, without the network: the backend that pip calls.

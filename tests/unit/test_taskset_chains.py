@@ -174,7 +174,7 @@ def test_a_triggered_link_is_analysed_and_simulated(gpurt: Gpurt, tmp_path: Path
     assert json.loads(out)["chains"]["one"]["max_reaction"]["bound_ns"] == (1 + 3) * MS  # a's next job, too
     code, out, _ = gpurt("simulate", str(path), "--runs", "3", "--json")
     assert (code, json.loads(out)["chains"]["one"]["max_reaction"]["bound_ns"]) == (0, (1 + 3) * MS)
-    code, out, err = gpurt("plan", "slices", str(path))
+    code, out, err = gpurt("plan", "partitions", str(path))
     assert code != 0
     assert "released by the end of another task" in out + err
 

@@ -50,7 +50,7 @@ def test_mistakes_are_one_line(
 
 
 def test_plans_refuse_resources(gpurt: Gpurt) -> None:
-    code, out, err = gpurt("plan", "slices", str(ROOT / "examples/locks.toml"))
+    code, out, err = gpurt("plan", "partitions", str(ROOT / "examples/locks.toml"))
     assert code != 0
     assert "[[resource]]" in out + err
 

@@ -176,7 +176,7 @@ def test_a_thread_is_given_one_gpu_priority_for_all_its_tasks(tmp_path: Path) ->
 
 
 REFUSED = [
-    ["plan partitions", "--units", "4"], ["plan slices"], ["simulate", "--policy", "federated"],
+    ["plan partitions", "--units", "4"], ["simulate", "--policy", "federated"],
     ["simulate", "--policy", "job"],
     ["analyze", "--test", "boosted-busy"],
 ]  # fmt: skip

@@ -152,8 +152,8 @@ def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"], ["plan", "partitions"], ["plan", "slices"]],
-)  # fmt: skip
+    [["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"], ["plan", "partitions"]],
+)
 def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -> None:
     done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])
     assert isinstance(done.exception, TasksetError)
