@@ -66,7 +66,6 @@ EXPERIMENT = {
 #: Heading -> command name -> its entry, in the order of --help.
 GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Describe a system": {
-        "init": CommandEntry("write a first taskset file from running processes", "init"),
         "measure": CommandEntry("times, kernels, and what a board does", parts=MEASURE),
     },
     "Prove that deadlines hold": {

@@ -78,7 +78,7 @@ _WORDS = (
     ("Cannot overwrite a value", "", "this key, or a table of its name, stands further up already"),
     ("Cannot declare", "", "this table stands further up already; each task has a [[task]] of its own"),
     ("Invalid statement", "//|--|;", "a comment begins with #"),
-    ("Invalid statement", "{", "this is JSON, and taskset files are TOML: gpurt init begins one"),
+    ("Invalid statement", "{", "this is JSON, and taskset files are TOML: examples/minimal.toml is one"),
 )
 
 

@@ -473,7 +473,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "plan partitions": [PARTS], "plan units": [PARTS],
         "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--runs", "1000000"],
-        "report": [MINIMAL], "init": ["--pid", str(ME)],
+        "report": [MINIMAL],
         "experiment run": ["gcaps-fig8a"],
         "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip

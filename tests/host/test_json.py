@@ -42,7 +42,6 @@ with Client() as c, segment(client=c):
 VII = ["--chip", "radeon-vii"]
 #: Calls of every other command, with their exit codes (None: yes or no).  FILE is schedulable, LATE is not.
 CALLS: dict[str, list[tuple[list[str], int | None]]] = {
-    "init": [([], 0), (["--pid", ME], 0)],
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1),
                 (["FILE", "--test", "gcaps-busy", "--test", "tsg-rr-busy"], 1),
                 (["COUPLED"], 0), (["COUPLED", "--test", "gcaps-suspend"], 1)],

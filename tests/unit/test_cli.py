@@ -272,7 +272,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["simulate", MINIMAL, "--runs", "0"], 2, "0 is not in the range"),
         (["trace", "check", MINIMAL, MINIMAL], 3, "the trace comes first"),
         (["trace", "check", MINIMAL, JSON_FILE], 3, "the trace comes first"),
-        (["analyze", JSON_FILE], 3, "this is JSON, and taskset files are TOML: gpurt init begins one"),
+        (["analyze", JSON_FILE], 3, "this is JSON, and taskset files are TOML: examples/minimal.toml is one"),
         (["simulate", MINIMAL, "--policy", "GCAPS"], 2, 'what others call GCAPS is "segment" here'),
         (["trace", "check", "/nonexistent", MINIMAL], 3, "No such file"),
         (["status"], 4, "no host"),

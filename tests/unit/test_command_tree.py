@@ -112,7 +112,7 @@ def test_a_wrong_command_gets_the_one_that_is_meant(gpurt: Gpurt, words: str, me
 @pytest.mark.parametrize(
     ("words", "said"),
     [("report a.toml run.json -o a.html", "--trace RUN"), ("emulate a.toml", "--taskset FILE"),
-     ("trace record run.json -o a.json", "-o FILE"), ("init a.toml", "-o FILE"),
+     ("trace record run.json -o a.json", "-o FILE"),
      ("run a.toml --share 0.8", "'0.8' is no whole number")],
 )  # fmt: skip
 def test_a_stray_argument_is_told_its_place(gpurt: Gpurt, words: str, said: str) -> None:

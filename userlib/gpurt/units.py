@@ -12,7 +12,7 @@ from gpurt._gpurt import lib
 #: Nanoseconds in a microsecond and in a millisecond.
 US, MS = 1_000, 1_000_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-#: `gpurt init` writes this for a value that nobody has measured; no time.
+#: `gpurt measure times` writes this for a value that nobody has measured; no time.
 UNKNOWN_TIME = "?"
 #: The longest time that parse_time() accepts, ns (146 years).
 LONGEST_TIME_NS = 2**62
