@@ -4,28 +4,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from analysis.masks import planner
 from analysis.masks.topology import Topology
 from analysis.model import Partition
-from analysis.partition.instances import Grain, InstanceProfile, placed
 from analysis.taskset.mechanisms import guaranteed, percentage_of
 from gpurt._gpurt import lib
 
 #: TPC pairs of SMs are what masks of TPCs switch.
 CU_MASK, MPS, STATIC, TPC, VIRTUAL = "cu-mask", "mps", "mps-static", "tpc", "vgpu"
-GREEN, MIG = "green-context", "mig"
-MECHANISM_NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN, MIG)
+GREEN = "green-context"
+MECHANISM_NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN)
 #: SMs that are whole chunks of MPS's static partitions, which have 2 on Tegra, 4 on cards before Hopper, 8 since.
 CHUNKS = 8
-#: The known facts about the GPU: for CU masks, for green contexts, for MIG (plainest() of its profiles); else None.
-Hardware = Topology | Grain | tuple[InstanceProfile, ...] | None
+
+
+@dataclass(frozen=True)
+class Grain:
+    """SMs of the smallest partition, and the step of sizes above it."""
+
+    least: int
+    step: int
+
+    def sizes(self, units: int) -> tuple[int, ...]:
+        """Sizes of partitions of a GPU with so many SMs, ascending."""
+        return tuple(range(self.least, units + 1, self.step))
+
+
+#: By the major number of the compute capability, as NVIDIA documents it for cuDevSmResourceSplitByCount() in CUDA 12.
+#: CUDA 13 allows less on some parts (2 on 8.x and Tegra): whatever these rows allow, it allows too.
+GRAINS = {6: Grain(1, 1), 7: Grain(2, 2), 8: Grain(4, 2), **dict.fromkeys((9, 10, 11, 12), Grain(8, 8))}
+#: The known facts about the GPU: for CU masks, for green contexts; else None.
+Hardware = Topology | Grain | None
 #: green_context of [[partition]] is 0 to 255.
 MOST_CONTEXTS = 256
 
 
 def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
-    """The sizes of partitions, ascending.  ``hardware``: needed for CU masks, green contexts and MIG.
+    """The sizes of partitions, ascending.  ``hardware``: needed for CU masks and green contexts.
 
     MPS takes whole percentages and gives whole pairs of SMs, rounded down (docs/hardware).
     """
@@ -35,9 +52,6 @@ def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
     if name == GREEN:
         assert isinstance(hardware, Grain)
         return hardware.sizes(units)
-    if name == MIG:
-        assert isinstance(hardware, tuple)
-        return tuple(one.units for one in hardware if one.units <= units)
     if name == MPS:
         return tuple(sorted({guaranteed(percent, units) for percent in range(1, 101)} - {0}))
     if name == STATIC:
@@ -45,11 +59,8 @@ def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
     return tuple(range(2, units + 1, 2)) if name == TPC else tuple(range(1, units + 1))
 
 
-def most(name: str, hardware: Hardware = None) -> int | None:
+def most(name: str) -> int | None:
     """How many partitions there may be; None: any number."""
-    if name == MIG:
-        assert isinstance(hardware, tuple)
-        return max((one.most for one in hardware), default=0)
     limits = {CU_MASK: planner.MOST_PARTITIONS, VIRTUAL: int(lib.GPURT_MAX_GPUS), GREEN: MOST_CONTEXTS}
     return limits.get(name)
 
@@ -66,10 +77,6 @@ def realised(
                 for (part, size), share in zip(parts, shares, strict=True)], why  # fmt: skip
     if name == GREEN:
         return [Partition(size, name=part, green_context=at) for at, (part, size) in enumerate(parts)], ""
-    if name == MIG:
-        assert isinstance(hardware, tuple)
-        fits = placed(hardware, [size for _, size in parts]) is not None
-        return made, "" if fits else f"no instances of MIG have these sizes together: {_listed(parts)}"
     if name != CU_MASK or not parts:
         return made, ""
     assert isinstance(hardware, Topology)
@@ -79,7 +86,3 @@ def realised(
         return made, f"no disjoint masks have these sizes: {none}"
     return [Partition(size, one.mask, part)
             for (part, size), one in zip(parts, found.parts, strict=True)], ""  # fmt: skip
-
-
-def _listed(parts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{part} {size}" for part, size in parts)

@@ -23,11 +23,11 @@ from pycontrol.output import render
 from pycontrol.output.render import bound, room
 
 #: As in analysis.partition.mechanism (a test compares).
-MECHANISMS = ("cu-mask", "mps", "mps-static", "tpc", "vgpu", "green-context", "mig")
+MECHANISMS = ("cu-mask", "mps", "mps-static", "tpc", "vgpu", "green-context")
 MECHANISM = click.option("--mechanism", type=click.Choice(MECHANISMS),
                          help="What divides the GPU: it decides sizes, and OUT gets masks or percentages.")  # fmt: skip
 GPU_OF_MECHANISM = click.option("--gpu", type=click.IntRange(0, 255), metavar="NUMBER",
-                                help="The GPU that cu-mask, green-context or mig read sizes from.  "
+                                help="The GPU that cu-mask or green-context reads sizes from.  "
                                      "[default: 0; cu-mask: the only one]")  # fmt: skip
 
 

@@ -1,41 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt plan partitions --mechanism green-context|mig`: sizes that are read from a GPU, here from fake libraries."""
+"""`gpurt plan partitions --mechanism green-context`: sizes that are read from a GPU, here from a fake library."""
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import json
-import random
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from calls import Gpurt, caller
-from effort import tries
 
 from analysis.partition import mechanism
-from analysis.partition.instances import GRAINS, Grain, InstanceProfile, placed, plainest
+from analysis.partition.mechanism import GRAINS, Grain
 from analysis.taskset import load
 from pycontrol.act.plan.offered import Offer, unconfirmed
-from pycontrol.machine import cuda_device, mig
+from pycontrol.machine import cuda_device
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = (HERE.parents[1] / "examples/partitions.toml").read_text().replace("units = { minimum = 4, step = 2 }\n", "")
 FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
-NO_MIG, MIG, NO_PLACES, NO_SMS = range(4)  # enum mig of the fake
-#: The A100's, by NVIDIA's guide to MIG.
-A100 = (
-    InstanceProfile(19, 14, 1, 7, tuple((at, 1) for at in range(7))),
-    InstanceProfile(14, 28, 2, 3, ((0, 2), (2, 2), (4, 2))),
-    InstanceProfile(9, 42, 3, 2, ((0, 4), (4, 4))),
-    InstanceProfile(5, 56, 4, 1, ((0, 4),)),
-    InstanceProfile(0, 98, 7, 1, ((0, 8),)),
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -183,108 +170,3 @@ def test_a_split_that_the_driver_refuses_is_a_no(
     code, text, _ = gpurt("plan", "partitions", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out)
     ctypes.CDLL(str(libcuda)).fake_clusters(None, 0)
     assert (code, "the driver makes 0" in text, out.exists()) == (1, True, False), text
-
-
-def test_profiles_are_read(fake_nvml: Any) -> None:
-    """Three profiles have 14 SMs: the one of which seven fit is taken."""
-    fake_nvml.fake_mig(0, MIG)
-    assert mig.read_mig(0) == ("Fake 0", A100)
-
-
-def test_the_a100_s_combinations() -> None:
-    """NVIDIA's guide to MIG: seven of 1g, three of 2g and one of 1g, 4g and 3g, two of 3g and no 1g beside them."""
-
-    def starts(*sizes: int) -> list[int] | None:
-        found = placed(A100, sizes)
-        return None if found is None else [start for _, start in found]
-
-    assert starts(*[14] * 7) == list(range(7))
-    assert starts(*[14] * 8) is None
-    assert starts(28, 28, 14, 28) == [0, 2, 6, 4]
-    assert starts(28, 28, 28, 28) is None
-    assert starts(42, 56) == [4, 0]
-    assert starts(42, 42) == [0, 4]
-    assert starts(42, 42, 14) is None  # 98 SMs of 98, and 7 slices of 7: the places overlap
-    assert starts(56, 56) is None
-    assert starts(98) == [0]
-    assert starts() == []
-    with pytest.raises(KeyError):
-        starts(15)
-
-
-def test_places_are_what_trying_all_finds() -> None:
-    """Against all choices of one place for each instance, on random profiles."""
-    rng = random.Random(5)
-    met = set()
-    for _ in range(tries(150)):
-        profiles = plainest([
-            InstanceProfile(number, 10 * number, rng.randint(1, 3), rng.randint(1, 4),
-                    tuple((start, rng.randint(1, 3)) for start in rng.sample(range(6), rng.randint(1, 4))))
-            for number in range(1, 4)
-        ])  # fmt: skip
-        profiles = (*profiles, InstanceProfile(9, 900, 7, 1, ((0, 9),)))
-        sizes = [rng.choice((10, 20, 30)) for _ in range(rng.randint(1, 4))]
-        chosen = [next(one for one in profiles if one.units == size) for size in sizes]
-        possible = sum(one.slices for one in chosen) <= 7 and all(chosen.count(one) <= one.most for one in chosen)
-        possible = possible and any(
-            all(a + b <= c or c + d <= a for (a, b), (c, d) in itertools.combinations(places, 2))
-            for places in itertools.product(*(one.places for one in chosen))
-        )
-        found = placed(profiles, sizes)
-        assert (found is not None) == possible, (profiles, sizes)
-        met.add(possible)
-    assert met == {True, False}
-
-
-def test_the_plainest_profile_of_a_size() -> None:
-    first, second = A100[0], replace(A100[0], number=20, most=1)
-    assert plainest([second, first]) == plainest([first, second]) == (first,)
-
-
-def test_a_plan_of_instances(gpurt: Gpurt, fake_nvml: Any, tmp_path: Path) -> None:
-    """Sizes are the profiles', and the note has the profiles and places to make; the A100 has 108 SMs without MIG."""
-    fake_nvml.fake_mig(0, MIG)
-    out = tmp_path / "out.toml"
-    code, text, err = gpurt("plan", "partitions", file_of(tmp_path, 108), "--mechanism", "mig", "-o", out, "--json")
-    assert code == 0, err
-    found = json.loads(text)
-    sizes = [one["compute_units"] for one in found["partitions"]]
-    assert sizes
-    assert set(sizes) <= {one.units for one in A100}
-    tuples = ",".join(f"{one.number}:{start}" for one, start in placed(A100, sizes) or ())
-    assert f"nvidia-smi mig -i 0 -cgi {tuples} -C, and write their names as mig" in found["notes"][-1]
-    assert "confirm it with nvidia-smi mig -lgipp" in found["notes"][-1]
-    assert [one.size for one in load(out).taskset.partitions] == sizes
-
-
-def test_instances_that_do_not_fit_together() -> None:
-    parts = [("a", 42), ("b", 42), ("c", 14)]
-    made, why = mechanism.realised("mig", 98, parts, A100)
-    assert [one.size for one in made] == [42, 42, 14]
-    assert why == "no instances of MIG have these sizes together: a 42, b 42, c 14"
-    assert mechanism.most("mig", A100) == 7
-    assert mechanism.sizes("mig", 60, A100) == (14, 28, 42, 56)
-
-
-@pytest.mark.parametrize(
-    ("state", "units", "arguments", "code", "why"),
-    [
-        (NO_MIG, 108, [], 4, "GPU 0 (Fake 0) has no MIG: it has no profile of an instance; without it give the sizes"),
-        (NO_PLACES, 108, [], 4, "profile 19 may be: NVML says: Insufficient Permissions; ask as root"),
-        (NO_SMS, 108, [], 4, "profile 19: NVML says what cannot be"),
-        (MIG, 108, ["--gpu", "1"], 4, "NVML has no GPU 1, it has 1"),
-        (MIG, 97, [], 2, "with instances of 98 SMs; the platform has 97"),
-    ],
-)
-def test_bad_gpus_for_mig(
-    gpurt: Gpurt, fake_nvml: Any, tmp_path: Path, state: int, units: int, arguments: list[str], code: int, why: str
-) -> None:
-    fake_nvml.fake_mig(0, state)
-    found, text, err = gpurt("plan", "partitions", file_of(tmp_path, units), "--mechanism", "mig", *arguments)
-    assert (found, text, why in err) == (code, "", True), err
-
-
-def test_mig_without_a_driver(gpurt: Gpurt, fake_nvml: Any, tmp_path: Path) -> None:
-    fake_nvml.fake_reset(1, 0)
-    code, text, err = gpurt("plan", "partitions", file_of(tmp_path, 108), "--mechanism", "mig")
-    assert (code, text, "NVML says: Driver Not Loaded; without it give the sizes: --units" in err) == (4, "", True), err

@@ -40,7 +40,7 @@ def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
     """The mechanism's offer; None if no mechanism is wished.  Raises UsageError, DeviceError."""
     if wish.mechanism is None:
         if wish.gpu is not None:
-            raise UsageError("--gpu goes with --mechanism cu-mask, green-context or mig")
+            raise UsageError("--gpu goes with --mechanism cu-mask or green-context")
         return None
     if wish.sizes:
         raise UsageError("--mechanism excludes --sizes: it has sizes of its own")

@@ -12,10 +12,10 @@ from typing import Any
 from analysis.masks.topology import CHIPS, Topology
 from analysis.model import Taskset
 from analysis.partition import mechanism as ways
-from analysis.partition.instances import GRAINS, Grain, placed
+from analysis.partition.mechanism import GRAINS, Grain
 from gpurt.errors import DeviceError, UsageError
 from pycontrol.act.run.confine import PERCENTAGE
-from pycontrol.machine import cuda_device, mig
+from pycontrol.machine import cuda_device
 from pycontrol.machine.topology import gpus
 
 SIZES_CURE = "without it give the sizes: --units, --sizes and --max-partitions"
@@ -40,9 +40,9 @@ def read_offer(mechanism: str, device: int | None, taskset: Taskset, units: int 
 
     Raises UsageError; DeviceError if NVIDIA's GPU is missing or lacks the mechanism.
     """
-    if mechanism not in (ways.CU_MASK, ways.GREEN, ways.MIG):
+    if mechanism not in (ways.CU_MASK, ways.GREEN):
         if device is not None:
-            raise UsageError(f"--gpu goes with cu-mask, green-context and mig; {mechanism} reads no GPU")
+            raise UsageError(f"--gpu goes with cu-mask and green-context; {mechanism} reads no GPU")
         if mechanism == ways.STATIC and units is None:
             raise UsageError("--mechanism mps-static: say by --units how many SMs its chunks have together, which "
                              "`lspart` of MPS's control daemon lists: fewer than the GPU has, perhaps")  # fmt: skip
@@ -50,7 +50,7 @@ def read_offer(mechanism: str, device: int | None, taskset: Taskset, units: int 
     if mechanism == ways.CU_MASK:
         return Offer(mechanism, _chip(taskset, device))
     try:
-        return _green(device or 0) if mechanism == ways.GREEN else _mig(device or 0)
+        return _green(device or 0)
     except DeviceError as error:
         raise DeviceError(f"--mechanism {mechanism}: {error}; {SIZES_CURE}") from None
 
@@ -88,11 +88,6 @@ def _green(number: int) -> Offer:
     return Offer(ways.GREEN, grain, found.units, title, number)
 
 
-def _mig(number: int) -> Offer:
-    name, profiles = mig.read_mig(number)
-    return Offer(ways.MIG, profiles, None, f"GPU {number} as nvidia-smi counts is {name}", number)
-
-
 def limited(offer: Offer, given: Any) -> Any:
     """The workload, with the sizes and the number of partitions limited to the mechanism's.  Raises UsageError."""
     name = f"--mechanism {offer.mechanism}"
@@ -101,10 +96,7 @@ def limited(offer: Offer, given: Any) -> Any:
         raise UsageError(f"{name}: {hardware.name} has {hardware.units} CUs, the platform {given.units}")
     if offer.units not in (None, given.units):
         raise UsageError(f"{name}: {offer.title}, the platform has {given.units}")
-    if isinstance(hardware, tuple) and hardware[-1].units > given.units:
-        raise UsageError(f"{name}: {offer.title}, with instances of {hardware[-1].units} SMs; "
-                         f"the platform has {given.units}")  # fmt: skip
-    at_most = min((one for one in (given.most, ways.most(offer.mechanism, hardware)) if one is not None), default=None)
+    at_most = min((one for one in (given.most, ways.most(offer.mechanism)) if one is not None), default=None)
     sizes = ways.sizes(offer.mechanism, given.units, hardware)
     offered = tuple(one for one in sizes if one in given.allowed)  # also limited by the file
     if not offered:
@@ -150,11 +142,4 @@ def offer_conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
             notes.append(f"the driver confirms it for one split in groups of {gcd(*sizes)} SMs, of which contexts have "
                          "one or more")  # fmt: skip
         return notes
-    if isinstance(offer.hardware, tuple):
-        found = placed(offer.hardware, sizes) if sizes else None
-        tuples = ",".join(f"{profile.number}:{start}" for profile, start in found or ())
-        command = f"nvidia-smi mig -i {offer.device} -cgi {tuples} -C"
-        make = f"; make them with: {command}, and write their names as mig" if tuples else ""
-        return [f"{offer.title}: instances are placed by what NVML says of an empty GPU; confirm it with "
-                f"nvidia-smi mig -lgipp{make}"]  # fmt: skip
     return []
