@@ -11,10 +11,10 @@
 struct pending {
 	struct gpurt_sbeet_future job;
 	u64 number;
-	u64 bits;		/* its fraction between the best and the worst case */
+	u64 bits;		/* determine its time between the best and the worst case */
 };
 
-/* A task's pending jobs, oldest first at @head; more than one only if jobs that are late still run. */
+/* A task's pending jobs, oldest first at @head; more than one only if late jobs still run. */
 struct backlog {
 	struct pending *jobs;
 	u32 head, count, room;
@@ -31,9 +31,9 @@ struct sim {
 	struct backlog *backlog;
 	struct gpurt_sbeet_future *ready;	/* the oldest pending job of each task */
 	u64 *random, *next, *earliest;
-	u64 *finish, *due;			/* of each task's unfinished job; finish U64_MAX: none */
+	u64 *finish, *due;			/* of each task's unfinished job; if none, finish is U64_MAX */
 	u64 now;
-	u64 end;				/* what is after it does not count */
+	u64 end;				/* later times do not count */
 };
 
 static u64 earlier(u64 a, u64 b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Simulation of spatial GPUs under userlib/units/sbeet.c in virtual time; tests/analysis/energy_readable the readable form. */
+/* Simulates spatial GPUs under userlib/units/sbeet.c in virtual time; readable form: tests/analysis/energy_readable. */
 #ifndef GPURT_ENERGY_SIM_H
 #define GPURT_ENERGY_SIM_H
 
@@ -19,7 +19,7 @@ struct gpurt_energy_run {
 	bool sporadic;
 	bool random_offsets;
 	bool run_late;		/* a job that is pending at its deadline still runs */
-	bool complete;		/* nothing is released from @horizon on, and the run ends when all is done */
+	bool complete;		/* no job is released from @horizon on, and the run ends when all jobs are done */
 };
 
 struct gpurt_energy_task {
@@ -31,14 +31,14 @@ struct gpurt_energy_task {
 
 struct gpurt_energy_dispatch {
 	u32 task, gpu;
-	u32 units, first;	/* 0 units: it was skipped at @at */
+	u32 units, first;	/* 0 units: the job was skipped at @at */
 	u64 job, release, at, start, end, finish;
 };
 
 struct gpurt_energy_result {
 	u64 away;		/* dispatches on another GPU than the assigned one */
 	u64 overflows;
-	u64 end;		/* of the run: @horizon, or later if it is complete */
+	u64 end;		/* end of the run: @horizon, or later if `complete` */
 	u64 logged;
 	u64 log_room;
 	struct gpurt_energy_dispatch *log;	/* the first @log_room dispatches and skips; NULL: none */

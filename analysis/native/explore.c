@@ -11,8 +11,8 @@
 
 #define MEASURES GPURT_SIM_MEASURES
 #define CHOICES 64		/* in one step */
-#define WAYS 200		/* for each of the most states, on average */
-#define DEEP (1ULL << 30)	/* bytes of states that are still to be followed, at most */
+#define WAYS 200		/* the most ways a state, on average */
+#define DEEP (1ULL << 30)	/* the most bytes of states that are still to be followed */
 
 struct explorer {
 	struct chooser chooser;	/* first member */
@@ -30,7 +30,7 @@ struct explorer {
 	/* states to follow */
 	u8 *stack;
 	u64 depth, room;
-	u8 *here;		/* the state that is followed */
+	u8 *here;		/* the state from which the search follows ways */
 };
 
 static u64 choose(struct chooser *chooser, u64 n)
@@ -60,7 +60,7 @@ static bool choose_next(struct explorer *e)
 	return true;
 }
 
-/* Whether a job may be released now.  Best effort has one at a time: else its jobs would pile up for ever. */
+/* Whether a job may be released now.  Best effort has one job at a time: otherwise its jobs would pile up for ever. */
 static bool releasable(const struct sim *s, const struct job_task *t)
 {
 	return t->next_release <= s->now && (t->task->priority || !t->queued);
@@ -72,7 +72,7 @@ static bool due(const struct explorer *e, const struct job_task *t)
 	return ((e->result->flags & GPURT_EXPLORE_PERIODIC) && t->job) || t->latest <= e->sim->now;
 }
 
-/* Free threads may begin with these jobs of this instant before other jobs of this instant come. */
+/* Free threads may begin with jobs already released at this instant, before others are released at it. */
 static bool release_first(struct explorer *e)
 {
 	struct sim *s = e->sim;
@@ -106,14 +106,14 @@ static void release_some(struct explorer *e)
 		sim_settle(s);
 }
 
-/* When something happens or can be chosen next. */
+/* The time of the next event or choice. */
 static u64 next_instant(const struct sim *s)
 {
 	const struct job_task *t;
 	u64 next = sim_next(s);
 
 	if (s->config->yield.on && next <= s->now)
-		return s->now;	/* what takes no time there is not over yet */
+		return s->now;	/* activities without duration are not over yet there */
 	if (s->next_poll < next)
 		next = s->next_poll;
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
@@ -125,7 +125,7 @@ static u64 next_instant(const struct sim *s)
 	return next;
 }
 
-/* Notes what a step has shown of task or measure @i; *@late: 1 + the last of those beyond their limits. */
+/* Records the longest time of task or measure @i; *@late: 1 + the last of those that exceed their limits. */
 static void note(struct explorer *e, u32 i, u64 taken, u32 *late)
 {
 	if (taken > e->limit[i])
@@ -134,7 +134,7 @@ static void note(struct explorer *e, u32 i, u64 taken, u32 *late)
 		e->worst[i] = taken;
 }
 
-/* Notes the longest times of a step.  Returns 1 + what is beyond its limit; 0: nothing. */
+/* Records the longest times of a step.  Returns 1 + the task or measure that exceeds its limit; 0: none does. */
 static u32 look(struct explorer *e)
 {
 	const struct sim *s = e->sim;
@@ -155,7 +155,7 @@ static u32 look(struct explorer *e)
 	return late;
 }
 
-/* Releases at this instant, and time up to the next. */
+/* Releases jobs at this instant, and lets time pass up to the next one. */
 static void step(struct explorer *e)
 {
 	u32 c;
@@ -184,7 +184,7 @@ static bool push(struct explorer *e)
 	return true;
 }
 
-/* Arrives at what a step led to: a schedule that is not followed further, a state seen before, or one to follow. */
+/* Handles the state after a step: its schedule is not followed further, it was seen before, or it is to be followed. */
 static int arrive(struct explorer *e)
 {
 	u32 late = look(e);
@@ -196,12 +196,12 @@ static int arrive(struct explorer *e)
 	return fresh < 0 || (fresh && !push(e)) ? -GPURT_SIM_ENOMEM : 0;
 }
 
-/* Follows the state on top of the stack in all ways. */
+/* Follows all ways from the state on top of the stack. */
 static int follow(struct explorer *e)
 {
 	int err;
 
-	memcpy(e->here, e->stack + --e->depth * e->map.size, e->map.size);	/* what is pushed takes its place */
+	memcpy(e->here, e->stack + --e->depth * e->map.size, e->map.size);	/* pushed states take its place */
 	e->digits = 0;
 	e->at = 0;
 	do {
@@ -213,7 +213,7 @@ static int follow(struct explorer *e)
 		e->result->states = e->seen.count;
 		if (err || (e->result->late && (e->result->flags & GPURT_EXPLORE_STOP)))
 			return err;
-		/* One state may have any number of ways, and all may lead to states that were seen. */
+		/* A state may have any number of ways, and all may lead to states seen before. */
 		if (e->depth * e->map.size > DEEP || e->seen.count > e->result->most_states ||
 		    e->result->steps / WAYS > e->result->most_states)
 			return -GPURT_SIM_ETIME;
@@ -235,7 +235,7 @@ static int search(struct explorer *e)
 	return 0;
 }
 
-/* Every task may be released from now on, and is within the longest time between two releases. */
+/* Every task may be released from now on, and its longest time between two releases starts now. */
 static bool begin(struct explorer *e)
 {
 	struct job_task *t;

@@ -16,7 +16,7 @@ static bool linked(const struct list_head *node)
 	return node->next && node->next != node;
 }
 
-/* How many tasks of its CPU want it for longer. */
+/* The number of the CPU's tasks that have waited longer for it. */
 static u64 rank(const struct sim *s, const struct job_task *t)
 {
 	const struct job_task *other;
@@ -30,7 +30,7 @@ static u64 rank(const struct sim *s, const struct job_task *t)
 	return before;
 }
 
-/* The place of a task among those that wait for resources. */
+/* The task's place among the tasks that wait for resources. */
 static u64 place(const struct sim *s, const struct job_task *t)
 {
 	const struct job_task *other;
@@ -52,7 +52,7 @@ static void strip_client(struct gpurt_sched_client *c)
 		c->own = c->hint = c->level = 0;
 }
 
-/* A tenure that is over says nothing.  On one GPU lists have the order of stamps. */
+/* A tenure that is over carries no information.  On one GPU, lists have the order of stamps. */
 static void strip_team(struct team *team)
 {
 	strip_client(&team->gpu.core);
@@ -61,7 +61,7 @@ static void strip_team(struct team *team)
 		team->group.level = 0;
 }
 
-/* The place of a task's call among those that wait. */
+/* The place of a task's call among the calls that wait. */
 static u64 queue_place(const struct sim *s, const struct job_task *t)
 {
 	const struct job_task *other;
@@ -88,7 +88,7 @@ static void strip_backlog(struct job_task *t, u64 now)
 	u64 ages[BACKLOG] = { 0 };
 	u32 i;
 
-	for (i = 0; i < t->queued && t->task->priority; i++)	/* of best effort none matters */
+	for (i = 0; i < t->queued && t->task->priority; i++)	/* best effort's ages do not matter */
 		ages[i] = now - t->backlog[(t->head + i) % BACKLOG];
 	memcpy(t->backlog, ages, sizeof(ages));
 	t->head = 0;
@@ -111,7 +111,7 @@ static void strip_task(struct job_task *t, u64 now)
 	t->next_release = left(t->next_release, now);
 	t->latest = left(t->latest, now);
 	t->begun = t->step == IDLE ? UNBEGUN : t->begun;
-	t->arrival -= (int64_t)(now - t->task->jitter);	/* earlier than that no longer matters */
+	t->arrival -= (int64_t)(now - t->task->jitter);	/* an earlier arrival no longer matters */
 	t->arrival = t->arrival > 0 ? t->arrival : 0;
 	t->job = t->job > 0;
 	t->opener = NULL;
@@ -123,7 +123,7 @@ static void strip_task(struct job_task *t, u64 now)
 	strip_yield(&t->yield, now);
 }
 
-/* Whether a group owns the GPU, whose TSGs have turns then. */
+/* Whether a group owns the GPU; its TSGs then take turns. */
 static bool is_team(const struct part *p)
 {
 	const u8 *only = (const u8 *)p->vgpu.only;
@@ -132,7 +132,7 @@ static bool is_team(const struct part *p)
 	return only >= (const u8 *)s->teams && only < (const u8 *)(s->teams + s->count + 1);
 }
 
-/* If nobody waits, a slice that is over begins anew, any number of times. */
+/* If no TSG waits, a slice that is over begins anew, any number of times. */
 static u64 slice_left(const struct part *p)
 {
 	const struct gpurt_vgpu *v = &p->vgpu;

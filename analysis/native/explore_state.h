@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The memory of a simulation as one state: where it is, copies of it, and the set of those that were seen. */
+/* The memory of a simulation as one state: its address, copies of it, and the set of the states seen. */
 #ifndef GPURT_EXPLORE_STATE_H
 #define GPURT_EXPLORE_STATE_H
 
@@ -11,7 +11,7 @@ struct state_range {
 	size_t size;
 };
 
-/* The memory that changes while time passes.  Empty queues of levels that no task has stay as they are: left out. */
+/* The memory that changes while time passes.  Queues of levels that no task has stay empty, and are left out. */
 struct state_map {
 	struct sim *sim;
 	struct state_range *range;
@@ -19,11 +19,11 @@ struct state_map {
 	size_t size;
 };
 
-/* Hashes of 128 bits, in an open table: that two states share one does not happen. */
+/* Hashes of 128 bits, in an open table; the search assumes that no two states share a hash. */
 struct state_set {
 	u64 (*slot)[2];
 	u64 count, room;
-	u8 *saved;		/* the state to be added, to be put back once it has been hashed */
+	u8 *saved;		/* a copy of the state to be added, put back after hashing */
 };
 
 bool state_map_init(struct state_map *map, struct sim *sim);
@@ -33,7 +33,7 @@ void state_restore(const struct state_map *map, const u8 *from);
 
 bool state_set_init(struct state_set *set, const struct state_map *map);
 void state_set_free(struct state_set *set);
-/* Adds the state of the simulation, which stays as it is.  1: it is new; 0: it was there; negative: no memory. */
+/* Adds the state of the simulation, which does not change.  1: the state is new; 0: it is not; negative: no memory. */
 int state_add(struct state_set *set, const struct state_map *map, struct sim *sim);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The order in which tasks are analysed, and what follows from one without a bound (analysis/rta/analyse.py). */
+/* The order in which tasks are analysed, and the effect of a task without a bound (analysis/rta/analyse.py). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ struct bounds {
 	u32 words;
 	uint64_t *failed;
 	uint64_t *rows;		/* for each task, `words` words: the set of tasks that its bound rests on */
-	u32 *lost;		/* by CPU: index + 1 of a task without a bound that preempts all less urgent ones */
+	u32 *lost;		/* by CPU: index + 1 of a task without a bound, which preempts all less urgent tasks */
 };
 
-/* Finds and stores a task's bound, and the end of its last GPU segment if bounds need that.  Returns the bound, or -1. */
+/* Finds and stores a task's bound, and the end of its last GPU segment if bounds use it.  Returns the bound, or -1. */
 static int64_t found(struct rta *s, const struct rta_formula *formula, struct rta_task *t)
 {
 	int64_t bound, end = -1;
@@ -29,15 +29,15 @@ static int64_t found(struct rta *s, const struct rta_formula *formula, struct rt
 	if (formula->segmented && t->eta && bound >= 0 && !s->threads)
 		end = rta_solve_end(s, formula, t);
 	if (bound < 0)
-		bound = rta_solve_instead(s, formula, t);	/* what the bound rests on is the same by either formula */
+		bound = rta_solve_instead(s, formula, t);	/* under both formulas the bound rests on the same tasks */
 	t->found = bound;
 	t->found_end = end < 0 ? bound : end;
 	return bound;
 }
 
 /*
- * Lets lower priorities use the bounds of entries from @from on, once all tasks of their priority have been done: equals use
- * each other's deadlines.  Entry @i is next.  Returns the first entry whose bound is not used.
+ * Makes the bounds of entries from @from on known to lower priorities, once all tasks of their priority are done: equals
+ * use each other's deadlines.  Entry @i is next.  Returns the first entry whose bound is not used.
  */
 static u32 settle(struct rta *s, u32 from, u32 i)
 {
@@ -77,7 +77,7 @@ static void fail(struct bounds *b, u32 index, u8 state, u32 cause)
 	b->failed[index / 64] |= 1ULL << index % 64;
 }
 
-/* Whether the thread of @t serves the task of that index, too. */
+/* Whether the thread of @t also serves the task of index @index. */
 static bool served_by(const struct rta *s, const struct rta_task *t, u32 index)
 {
 	return t->thread && s->columns->thread[index] == t->thread;
@@ -89,7 +89,7 @@ static void one(struct bounds *b, const struct rta_formula *formula, struct rta_
 	struct rta *s = b->s;
 	u32 cause;
 
-	/* A thread's order says what a late task costs the others that it serves. */
+	/* The order of their common thread says what a late task costs the thread's other tasks. */
 	if (b->lost[t->cpu] && !served_by(s, t, b->lost[t->cpu] - 1)) {
 		fail(b, t->index, GPURT_RTA_DEPENDS, b->lost[t->cpu] - 1);
 		return;
@@ -113,7 +113,7 @@ static void one(struct bounds *b, const struct rta_formula *formula, struct rta_
 		b->lost[t->cpu] = t->index + 1;
 }
 
-/* A bound that assumed the deadline of a task without a bound becomes a failure, until nothing changes. */
+/* Turns bounds that assumed the deadline of a task without a bound into failures, until nothing changes. */
 static void withdraw(struct bounds *b)
 {
 	struct rta *s = b->s;

@@ -15,28 +15,28 @@ static inline bool spins(enum waiting waiting, const struct rta_task *t)
 	return t->eta && (waiting == BUSY || waiting == FENCED || (waiting == MIXED && t->busy));
 }
 
-/* Whether a task is raised during its G^e, too. */
+/* Whether a task is also raised during its G^e. */
 static inline bool holds(enum waiting waiting, const struct rta_task *t)
 {
 	return waiting != FENCED && spins(waiting, t);
 }
 
-/* Values that are the same for all charges of a task. */
+/* Values that all charges of a task share. */
 struct charges {
 	enum waiting waiting;
-	u32 level;		/* the lowest GPU priority for which the task waits; UINT32_MAX: it waits for none */
+	u32 level;		/* the lowest GPU priority for which the task waits; UINT32_MAX: it never waits */
 	u32 spinning;		/* tasks above that spin */
-	int64_t gaps;		/* in which a lower task can execute raised */
-	int64_t update;		/* on the CPU: with the switch back if a lower task spins for that */
-	int64_t in_flight;	/* an update that a begin of a task that spins waits for */
-	bool switching;		/* a lower task spins raised while the GPU switches back to it */
+	int64_t gaps;		/* gaps in which a lower task can execute raised */
+	int64_t update;		/* its CPU time: with the switch back if a lower task spins for that */
+	int64_t in_flight;	/* the update for which a begin of a spinning task waits */
+	bool switching;		/* a lower task spins, raised, while the GPU switches back to it */
 	bool before;		/* tasks above that never sleep can be pending since before the job's release */
-	const int64_t *own;	/* what owners take inside the task's segments; NULL: that is not known */
-	/* Total sleep and number of segments of the tasks above whose sleep counts as sleep, not as jitter. */
+	const int64_t *own;	/* time that owners take inside the task's segments; NULL: unknown */
+	/* Total sleep, and number of segments, of the tasks above that are charged for sleep instead of jitter. */
 	int64_t asleep, segments;
 };
 
-/* Whether a job of a sibling may end with a GPU segment. */
+/* Whether a sibling's job may end with a GPU segment. */
 static bool ends_chain(const struct rta *s, const struct rta_task *t)
 {
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
@@ -48,7 +48,7 @@ static bool ends_chain(const struct rta *s, const struct rta_task *t)
 	return false;
 }
 
-/* The longest G^m of a segment that a job of a sibling ends with. */
+/* The longest G^m of a segment that ends a sibling's job. */
 static int64_t last_misc_chain(const struct rta *s, const struct rta_task *t)
 {
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
@@ -94,13 +94,13 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 	return c;
 }
 
-/* The time that owners take inside the segments of a job of a task above that spins; NULL: not known. */
+/* The time that owners take inside the segments of a job of a spinning task above; NULL: unknown. */
 static inline const int64_t *inside(struct rta *s, const struct rta_task *p)
 {
 	return s->user_count > RTA_WINDOWED ? NULL : rta_inside(s, p, p->gpu_priority, true);
 }
 
-/* Finds windows; anew where responses or levels are not those for which they were found before. */
+/* Finds windows; anew if responses or levels have changed since they were found. */
 static inline void find_windows(struct rta *s, const struct rta_task *t, struct charges *c)
 {
 	if (t->eta)
@@ -142,7 +142,7 @@ whole:
 	rta_push(s, amount, o, jitter);
 }
 
-/* The time that a job of a task above takes of the CPU outside of windows; all of it if it spins. */
+/* The CPU time of a job of a task above outside of windows; all of its time if it spins. */
 static inline int64_t outside(const struct rta_task *h, enum waiting waiting, int64_t update, int64_t in_flight)
 {
 	if (spins(waiting, h))
@@ -150,13 +150,13 @@ static inline int64_t outside(const struct rta_task *h, enum waiting waiting, in
 	return h->cpu_time + h->misc + 2 * update * h->eta;
 }
 
-/* How late an owner can begin the last @amount of its demand. */
+/* The most time after its release at which an owner can begin the last @amount of its demand. */
 static inline int64_t owner_jitter(const struct rta *s, const struct rta_task *o, int64_t amount)
 {
 	return rta_max(o->end + s->theta - amount, 0);
 }
 
-/* The most that a task below takes outside of windows: one segment in each gap, raised. */
+/* The most time that a task below takes outside of windows: one raised segment in each gap. */
 static inline int64_t lower_cap(const struct rta *s, const struct rta_task *j, const struct charges *c)
 {
 	const int64_t *longest = holds(c->waiting, j) ? s->columns->longest : s->columns->longest_misc;
@@ -181,13 +181,13 @@ static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const 
 	return 0;
 }
 
-/* Whether a lower task of a thread that serves several counts together with those (recurrence.py, OneAtATime). */
+/* Whether @j counts together with other tasks of its thread, which serves several (recurrence.py, OneAtATime). */
 static inline bool grouped(const struct rta_task *t, const struct rta_task *j)
 {
 	return j->thread && (!t->eta || j->gpu_priority < t->gpu_priority);
 }
 
-/* Whether no less urgent user of the CPU is of the thread of the one at place @u - 1. */
+/* Whether no less urgent user of the CPU has the same thread as the user at place @u - 1. */
 static bool first_of_thread(const struct rta *s, const struct rta_cpu *cpu, u32 u)
 {
 	u32 v;
@@ -198,11 +198,11 @@ static bool first_of_thread(const struct rta *s, const struct rta_cpu *cpu, u32 
 	return true;
 }
 
-#define ONCE (1LL << 60)	/* a period in which a row counts once */
+#define ONCE (1LL << 60)	/* a period so long that a row counts once */
 
 /*
- * The same of all tasks of the thread of @first: each up to its own cap, and together up to the largest, since the thread is
- * inside one segment at most when a gap begins.  Only where all tasks suspend themselves.
+ * from_lower() for all tasks of the thread of @first: each up to its own cap, and together up to the largest, since the
+ * thread is inside at most one segment when a gap begins.  Only where all tasks suspend themselves.
  */
 static void from_lower_thread(struct rta *s, const struct rta_task *t, const struct rta_task *first, const struct charges *c)
 {
@@ -234,7 +234,7 @@ static void from_lower_thread(struct rta *s, const struct rta_task *t, const str
 	}
 }
 
-/* The most CPU time that @count segments of a task take raised, where all tasks suspend themselves. */
+/* The most CPU time for which @count segments of a task are raised, where all tasks suspend themselves. */
 static inline int64_t raised(const struct rta *s, const struct rta_task *t, int64_t count)
 {
 	return t->eta ? count * (s->columns->longest_misc[t->index] + 2 * s->alpha) : 0;
@@ -242,8 +242,8 @@ static inline int64_t raised(const struct rta *s, const struct rta_task *t, int6
 
 /*
  * Pushes the demand of a task above, or of an equal; returns the constant part.  A task above that never sleeps has no
- * jitter.  @late is the sleep, where it counts as sleep, of the tasks below it; such tasks above it have @above
- * segments.  If @waiting, CPU-only tasks are above it.
+ * jitter.  @late: the time that tasks of at most @h's priority sleep, as far as it counts as sleep; @above: the
+ * segments of tasks above @h that count so.  @waiting: CPU-only tasks are above @h.
  */
 static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
 				  const struct charges *c, int64_t late, int64_t above, bool waiting)
@@ -270,7 +270,7 @@ static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const
 	return brief && owner ? carried + s->theta : carried;
 }
 
-/* Pushes what all of them take. */
+/* Pushes the demands of all these tasks. */
 static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, const struct charges *c)
 {
 	int64_t constant = 0, late = c->asleep, above = 0;
@@ -289,8 +289,8 @@ static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, c
 }
 
 /*
- * Pushes what the owners at places @from to @to - 1 of `users` take.  These owners are on other CPUs, and take also
- * switches back after them, @back each, to tasks that spin.
+ * Pushes the demands of the owners at places @from to @to - 1 of `users`.  These owners are on other CPUs.  After each
+ * owner, tasks that spin also wait for the switch back, @back.
  */
 static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
 {
@@ -315,7 +315,7 @@ static inline void remote(struct rta *s, const struct rta_task *t, const struct 
 	}
 }
 
-/* The time that the task's previous job takes. */
+/* The time that the task's previous job takes after the release. */
 static inline int64_t carried(const struct rta *s, const struct rta_task *t, const struct charges *c)
 {
 	int64_t length = (holds(c->waiting, t) ? s->columns->last : s->columns->last_misc)[t->index];
@@ -327,7 +327,7 @@ static inline int64_t carried(const struct rta *s, const struct rta_task *t, con
 	return c->before ? length + 2 * (spins(c->waiting, t) ? s->epsilon : c->update) : 0;
 }
 
-/* Compiled for each way to wait: what does not depend on the task is then decided once. */
+/* Compiled for each way to wait, so that decisions that do not depend on the task are made once. */
 static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, const struct rta_task *t, struct charges c,
 							     enum waiting waiting)
 {
@@ -360,8 +360,8 @@ static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, cons
 }
 
 /*
- * From the rows of a job to those of a job up to the end of its last segment.  Lower tasks have one gap less where a job that
- * sleeps does not end with a segment.
+ * Turns the rows of a job into those of a job up to the end of its last segment.  Lower tasks have one gap less, if the
+ * job sleeps and does not end with a segment.
  */
 static inline int64_t ended(struct rta *s, const struct rta_task *t, enum waiting waiting)
 {
@@ -381,7 +381,7 @@ __extension__ typedef __int128 wide;
 
 /*
  * Chooses the tasks above whose sleep costs less than jitter, compared by the lower bounds that ceil(y) >= y gives, and
- * sums up that sleep (short.py).  False if there are none.
+ * adds up that sleep (short.py).  False if there are no such tasks.
  */
 static bool choose_short(struct rta *s, const struct rta_task *t, struct charges *c)
 {

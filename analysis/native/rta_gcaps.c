@@ -52,7 +52,7 @@ static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 	}
 }
 
-/* Adds owners of GPU priority @level or more on other CPUs than @own_cpu. */
+/* Adds the owners of at least GPU priority @level on CPUs other than @own_cpu. */
 static void ownership(struct rta *s, u32 own_cpu, u32 level)
 {
 	u32 c;

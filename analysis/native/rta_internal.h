@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* One taskset while it is analysed, and the rows of one recurrence R = constant + sum of ceil((R + J) / T) e. */
+/* A taskset during its analysis, and the rows of one recurrence R = constant + sum of ceil((R + J) / T) e. */
 #ifndef GPURT_RTA_INTERNAL_H
 #define GPURT_RTA_INTERNAL_H
 
 #include "rta.h"
 
-#define RTA_CPUS 4096	/* CPU numbers are below */
-#define RTA_WINDOWED 99	/* with more GPU users, windows of other tasks are not looked at (analysis/rta/windows.py) */
+#define RTA_CPUS 4096	/* CPU numbers are less than this */
+#define RTA_WINDOWED 99	/* with more GPU users, windows of other tasks are not used (analysis/rta/windows.py) */
 
 struct rta_task {
 	int64_t period, deadline;
-	int64_t response;	/* R where it is known, else D */
+	int64_t response;	/* R if it is known, else D */
 	int64_t found;		/* R; no other task's jitter uses it yet */
-	int64_t end;		/* of a job's last GPU segment: as known as `response` */
+	int64_t end;		/* of a job's last GPU segment, if it is known, else D */
 	int64_t found_end;
 	int64_t cpu_time, misc, pure;
-	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
+	int64_t gpu_busy;	/* G + 2 epsilon eta: the time that a job owns the GPU if no task delays it */
 	u32 cpu, priority, gpu_priority, eta;
-	u32 busy;		/* it waits busily, where each task has its own mode */
-	u32 index;		/* in the columns, which have what formulas seldom look at: single segments */
-	u32 short_sleep;	/* its sleep counts as such, not as jitter, for the task that is looked at (analysis/rta/short.py) */
+	u32 busy;		/* the task waits busily, if each task has its own mode */
+	u32 index;		/* in the columns, which also have single segments */
+	u32 short_sleep;	/* its sleep counts as sleep, not as jitter, for the analysed task (analysis/rta/short.py) */
 	u32 user;		/* its place in `users`, if it is real-time and uses the GPU */
 	u32 thread, rank, order;	/* as in the columns */
 	bool sleeps;		/* its thread can sleep while one of its jobs is pending, if no task waits busily */
-	bool chained;		/* for now it stands for the jobs of `chain`, which its thread executes one after another */
-	int64_t claim;		/* rta_threads.c: a response time that no job exceeds; -1: none; RTA_UNKNOWN: not looked for */
+	bool chained;		/* for now the entry stands for the jobs of `chain`, executed one after another */
+	int64_t claim;		/* rta_threads.c: a response time that no job exceeds; -1: none; RTA_UNKNOWN: not searched */
 };
 
-/* @amount for every job in the window, up to @most together. */
+/* @amount for every job in the window, in total at most @most. */
 struct rta_part {
 	int64_t amount, period, jitter, most;
 };
@@ -57,12 +57,12 @@ struct rta {
 	bool ties;			/* real-time tasks have equal priorities */
 	bool threads;			/* some thread serves several tasks */
 	u32 *served, serving;		/* entries of tasks of such threads, by thread and rank; how many */
-	struct rta_jobs *chain;		/* of the task that is looked at */
+	struct rta_jobs *chain;		/* of the analysed task */
 	u32 chained;			/* how many entries `chain` has */
 	/* of the recurrence that is being solved */
 	u32 room, rows, capped;
 	int64_t *amount, *period, *jitter;	/* of each row */
-	/* of capped rows: their total is at most `base` and that of `parts` parts from `part` on */
+	/* of capped rows: the total is at most `base` plus the total of `parts` parts from `part` on */
 	int64_t *base;
 	u32 *part, *parts;
 	struct rta_part *part_of;
@@ -71,29 +71,29 @@ struct rta {
 	u32 lower;			/* capped rows of lower tasks, which come first */
 	struct rta_owners *owners;	/* rta_windows.c */
 	uint64_t *needs;		/* collects the tasks that the bound rests on, unless NULL */
-	uint64_t *needs_of;		/* by index, the same of each task: `words` words each, and two rows more; or NULL */
+	uint64_t *needs_of;		/* by index, these sets for each task: `words` words each, and two rows more; or NULL */
 	u32 words;
 };
 
 /* Pushes the recurring demands of a task as rows; returns the constant ones. */
 typedef int64_t rta_demands(struct rta *s, const struct rta_task *t);
 
-/* Functions of a formula that looks at single segments. */
+/* Functions of a formula that uses single segments. */
 struct rta_segmented {
-	/* Changes the rows of a job, pushed just before, into those of a job up to its last GPU segment's end. */
+	/* Changes the rows of a job, just pushed, into the rows of a job up to the end of its last GPU segment. */
 	rta_demands *end;
-	/* The rows of another bound, for use where the first has no solution; -1: there is none here.  NULL: never. */
+	/* The rows of another bound, used if the first has no solution; -1: it has none here.  NULL: no other bound. */
 	rta_demands *instead;
 };
 
 struct rta_formula {
 	const char *name;
 	rta_demands *demands;
-	const struct rta_segmented *segmented;	/* NULL: bounds do not look at single segments */
-	bool windows;	/* it charges what tasks demand once for each segment of the task, not once */
+	const struct rta_segmented *segmented;	/* NULL: bounds do not use single segments */
+	bool windows;	/* it charges other tasks' demands once for each segment of the task, not once */
 };
 
-/* The formula at this place of the table; NULL beyond the last. */
+/* The formula at index @place of the table; NULL beyond the last. */
 const struct rta_formula *rta_formula(u32 place);
 
 rta_demands rta_gcaps_suspend, rta_gcaps_busy, rta_boosted_suspend, rta_boosted_busy, rta_boosted_fence,
@@ -106,7 +106,7 @@ static inline int64_t rta_max(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* How many jobs are released in a window of @time ns, which has their jitter in it. */
+/* The number of jobs released in a window of @time ns, which includes their jitter. */
 static inline int64_t rta_jobs_in(int64_t time, int64_t period)
 {
 	return (time + period - 1) / period;
@@ -118,8 +118,8 @@ static inline int64_t rta_jobs_in(int64_t time, int64_t period)
 #define RTA_SLACK (1.0 - 0x1p-36)
 
 /*
- * A lower bound of what a search finds: (@constant + @carried) / (1 - @rate), rounded down by more than the errors of
- * rounding.  Returns -1 if that is above @limit.  From any lower bound the search ends at the same value.
+ * A lower bound of a solution: (@constant + @carried) / (1 - @rate), rounded down by more than the rounding errors.
+ * Returns -1 if it exceeds @limit.  From every lower bound, the search ends at the same value.
  */
 static inline int64_t rta_below(int64_t constant, double carried, double rate, int64_t limit)
 {
@@ -134,19 +134,19 @@ static inline int64_t rta_below(int64_t constant, double carried, double rate, i
 	return rta_max(constant, (int64_t)x < limit ? (int64_t)x : limit);
 }
 
-/* The longest response that counts. */
+/* The longest response that counts as a solution. */
 static inline int64_t rta_limit(const struct rta_task *t)
 {
 	return t->deadline < t->period ? t->deadline : t->period;
 }
 
-/* R_h - @execution, at least 0: how late after its release a job of @h can begin its last @execution. */
+/* R_h - @execution, at least 0: the most time after its release at which a job of @h begins its last @execution. */
 static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 {
 	return rta_max(h->response - execution, 0);
 }
 
-/* Whether one thread that serves several tasks serves both; @t and @h may be the same. */
+/* Whether both tasks have the same thread, which serves several tasks; @t and @h may be the same task. */
 static inline bool rta_sibling(const struct rta_task *h, const struct rta_task *t)
 {
 	return h->thread && h->thread == t->thread;
@@ -154,7 +154,7 @@ static inline bool rta_sibling(const struct rta_task *h, const struct rta_task *
 
 /*
  * The entry of hpp(t) after @h, or the first if @h is NULL; NULL after the last.  The set hpp(t) has the tasks above @t
- * on its CPU, and those of its priority, except those that its own thread serves.
+ * on its CPU, and those of its priority, except tasks that its own thread serves.
  */
 static inline const struct rta_task *rta_hpp_next(const struct rta *s, const struct rta_task *t, const struct rta_task *h)
 {
@@ -178,8 +178,8 @@ static inline void rta_need(struct rta *s, const struct rta_task *h, bool needed
 }
 
 /*
- * Charges @amount for every job of @h that can execute in the window.  Writes the row in any case, and counts it if
- * @amount is not 0: a branch on it would often be predicted wrongly.
+ * Charges @amount for every job of @h that can execute in the window.  Always writes the row, and counts it if @amount
+ * is not 0: a branch on it would often be predicted wrongly.
  */
 static inline void rta_push(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter)
 {
@@ -193,7 +193,7 @@ static inline void rta_push(struct rta *s, int64_t amount, const struct rta_task
 }
 
 /*
- * Charges @amount for every job of @h that can execute in the window, and at most @cap together.  Returns the constant
+ * Charges @amount for every job of @h that can execute in the window, in total at most @cap.  Returns the constant
  * part: the cap of a best-effort task, whose jobs cannot be counted because it has no response time.  Capped rows are
  * stored from the other end of the arrays.
  */
@@ -216,7 +216,7 @@ static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap
 	return 0;
 }
 
-/* Begins a row whose cap is @base and parts, which are added next.  @amount is not 0. */
+/* Begins a row that is capped by @base plus the parts that are added next.  @amount is not 0. */
 static inline u32 rta_push_either(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter, int64_t base)
 {
 	u32 r = s->room - ++s->capped;
@@ -231,7 +231,7 @@ static inline u32 rta_push_either(struct rta *s, int64_t amount, const struct rt
 	return r;
 }
 
-/* Adds to the cap of the row that was pushed last: @amount for every job of @h, up to @most together. */
+/* Adds to the cap of the row that was pushed last: @amount for every job of @h, in total at most @most. */
 static inline void rta_add_part(struct rta *s, u32 r, int64_t amount, const struct rta_task *h, int64_t jitter,
 				int64_t most)
 {
@@ -239,40 +239,40 @@ static inline void rta_add_part(struct rta *s, u32 r, int64_t amount, const stru
 	s->parts[r]++;
 }
 
-/* rta_windows.c: what tasks take as owners of the GPU while others are inside their segments. */
+/* rta_windows.c: the time that tasks own the GPU while others are inside their segments. */
 struct rta_owners *rta_owners_new(u32 tasks);
 void rta_owners_free(struct rta_owners *o);
-/* Forgets what was found of windows: responses have changed. */
+/* Forgets the windows found so far: responses have changed. */
 void rta_forget_windows(struct rta *s);
 /*
  * The time, by place in `users`, that owners of at least GPU priority @level take inside the segments of a job of @p.
  * NULL: a segment is longer than the deadline.  If @keep, the previous result is returned.
  */
 const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep);
-/* How long a job of @p is inside its segments at most, of its own priority. */
+/* The longest time that a job of @p is inside its segments, at its own priority. */
 int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
 /* The time that each segment of @t has besides its length: its updates, a switch, and an update in flight. */
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
 /*
- * Finds the formula at a place, and reads a taskset.  Returns 0, GPURT_RTA_REFUSED if sums could exceed 63 bits, or an
- * error; rta_free() is for what @made then has, in any case.
+ * Finds the formula at @place, and reads a taskset.  Returns 0, GPURT_RTA_REFUSED if sums could exceed 63 bits, or an
+ * error.  In every case the caller passes @made to rta_free().
  */
 int rta_load(const struct gpurt_columns *columns, u32 place, const struct rta_formula **found, struct rta **made);
 void rta_free(struct rta *s);
 
 /* The least solution of a task's recurrence, or -1 if there is none within its deadline and period. */
 int64_t rta_solve(struct rta *s, const struct rta_formula *formula, const struct rta_task *t);
-/* The same of a job up to the end of its last GPU segment.  rta_solve() has just solved the task. */
+/* rta_solve() for a job up to the end of its last GPU segment.  rta_solve() has just solved the task. */
 int64_t rta_solve_end(struct rta *s, const struct rta_formula *formula, const struct rta_task *t);
 /*
- * As rta_solve(), by the other formula, for use where rta_solve() finds no solution; -1 if this one finds none either.
+ * rta_solve() by the other formula, for use if rta_solve() finds no solution; -1 if this finds none either.
  */
 int64_t rta_solve_instead(struct rta *s, const struct rta_formula *formula, const struct rta_task *t);
 #define RTA_UNKNOWN (-2)
 
-/* Lists the tasks of threads that serve several. */
+/* Lists the tasks of threads that serve several tasks. */
 void rta_find_threads(struct rta *s);
-/* The bound of a task whose thread serves several, or -1.  What it rests on goes into `needs_of`. */
+/* The bound of a task whose thread serves several, or -1.  Adds the tasks that the bound rests on to `needs_of`. */
 int64_t rta_serve(struct rta *s, const struct rta_formula *formula, struct rta_task *t);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From flat arrays to a taskset by CPU and priority. */
+/* Converts flat arrays to a taskset by CPU and priority. */
 #include <stdlib.h>
 
 #include "rta_internal.h"
@@ -7,7 +7,7 @@
 #define LARGEST (1LL << 58)
 #define COUNTED 0x1p46		/* jobs of one task in one window */
 
-/* Room for a taskset; NULL if there is no memory. */
+/* Allocates a taskset; NULL if there is no memory. */
 static struct rta *make(u32 tasks, u32 cpus)
 {
 	struct rta *s = calloc(1, sizeof(*s));
@@ -39,7 +39,7 @@ static struct rta *make(u32 tasks, u32 cpus)
 	return NULL;
 }
 
-/* A number above all CPU numbers; 0 if one is too large: RTA_CPUS is a power of 2. */
+/* A number above all CPU numbers; 0 if a CPU number is too large: RTA_CPUS is a power of 2. */
 static u32 cpus_of(const struct gpurt_columns *b)
 {
 	u32 i, most = 0;
@@ -80,7 +80,7 @@ static void by_priority(const u32 *priority, u32 count, u32 *ranked)
 	}
 }
 
-/* Fills an entry.  The struct is not cleared first: that would take longer than all else. */
+/* Fills an entry.  The struct is not cleared first: clearing would take longer than all other work. */
 static void fill(struct rta_task *t, const struct gpurt_columns *b, u32 index)
 {
 	t->period = b->period[index];
@@ -127,7 +127,7 @@ static void place(struct rta *s, const struct gpurt_columns *b, const u32 *ranke
 		fill(t, b, index);
 		threads |= t->thread > 0;
 		ties |= t->priority == above;
-		above = t->priority ? t->priority : UINT32_MAX;		/* best-effort tasks are no ties */
+		above = t->priority ? t->priority : UINT32_MAX;		/* best-effort tasks never count as ties */
 	}
 	s->ties = ties;
 	s->threads = threads;
@@ -143,17 +143,17 @@ static void find_users(struct rta *s)
 		for (i = s->cpu[c].begin; i < s->cpu[c].end; i++) {
 			s->users[s->user_count] = i;
 			s->tasks[i].user = s->user_count;
-			s->user_count += s->tasks[i].eta > 0;	/* without a branch, which no processor predicts */
+			s->user_count += s->tasks[i].eta > 0;	/* without a branch, which no processor could predict */
 		}
 		s->cpu[c].end_user = s->user_count;
 	}
 }
 
 /*
- * An upper bound of any formula's charges for one job.  If small() accepts the sum of this over all
+ * An upper bound of any formula's charges for one job.  If small() accepts the sum of this bound over all
  * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period.
- * A job is charged its own demand.  For each of its segments, or of the segments of the task that waits, it is charged
- * overheads.  A formula with windows charges each such segment all of that once.  Rounding of doubles is far below the
+ * A formula charges a job's own demand, and overheads for each of its segments, or of the waiting task's segments.  A
+ * formula with windows charges all of that once for each such segment.  Rounding errors of doubles are far below the
  * margin of LARGEST to 2^63.
  */
 static double charged(const struct rta_formula *formula, double demand, double segments, double overhead)
@@ -161,14 +161,15 @@ static double charged(const struct rta_formula *formula, double demand, double s
 	return (formula->windows ? segments + 2 : 1) * (6 * demand + (segments + 2) * overhead);
 }
 
-/* Whether a period or a deadline is a number that the formulas take. */
+/* Whether a period or a deadline is in the range that the formulas accept. */
 static bool in_range(int64_t time, int64_t least)
 {
 	return time >= least && time < LARGEST;
 }
 
 /*
- * Whether no sum over the taskset can exceed 63 bits.  A thread that serves several tasks executes a chain of jobs: at most as many segments, and as much demand, as all jobs in a window have.
+ * Whether no sum over the taskset can exceed 63 bits.  A thread that serves several tasks executes a chain of jobs.
+ * The chain has at most the segments and the demand of all jobs in a window.
  */
 static bool small(const struct rta *s, const struct gpurt_columns *b, const struct rta_formula *formula)
 {

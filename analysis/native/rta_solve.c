@@ -4,7 +4,7 @@
 
 __extension__ typedef __int128 wide;
 
-/* The time that capped row @r takes in a window: its jobs, or its base and its parts, if that is less. */
+/* The time of capped row @r in a window: that of its jobs, or that of its base and its parts if this is less. */
 static int64_t capped(const struct rta *s, u32 r, int64_t window)
 {
 	const struct rta_part *part = s->part_of + s->part[r], *end = part + s->parts[r];

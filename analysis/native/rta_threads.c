@@ -4,17 +4,17 @@
 
 #include "rta_internal.h"
 
-/* The tasks of a thread by rank: places @begin to @end - 1 of `served`; @at: the one that is looked at. */
+/* The tasks of a thread by rank: places @begin to @end - 1 of `served`; @at: the analysed one. */
 struct served {
 	u32 begin, end, at;
 };
 
-/* Those of them that can be in a chain. */
+/* The tasks of a thread that can be in a chain. */
 struct company {
 	struct served all;
 	u32 once, until;	/* places: one job of each from @once to @until - 1 */
-	bool recurring;		/* and those before @at as often as they can be released */
-	bool twice;		/* those that are no timers twice at most; if @timers, timers too */
+	bool recurring;		/* also tasks before @at, as often as they can be released */
+	bool twice;		/* those tasks at most twice, unless they are timers; if @timers, timers, too */
 	bool timers;
 };
 
@@ -70,7 +70,7 @@ static struct rta_task *task_at(const struct rta *s, u32 place)
 	return &s->tasks[s->served[place]];
 }
 
-/* C; 1 ns of a job that takes no time, which also waits for what is released when it would be over. */
+/* C; at least 1 ns: a job of no time also waits for jobs released at the instant at which it would be over. */
 static int64_t cpu_time(const struct rta_task *t)
 {
 	return t->cpu_time + t->misc + t->pure ? t->cpu_time : 1;
@@ -82,7 +82,7 @@ static void chain(struct rta *s, const struct rta_task *t, int64_t count)
 		s->chain[s->chained++] = (struct rta_jobs){ t, count };
 }
 
-/* Turns a task into one whose job is the chain; its thread has one GPU priority.  Siblings are as they were. */
+/* Turns a task into a task whose job is the chain, with its thread's GPU priority.  Siblings do not change. */
 static void become(struct rta *s, struct rta_task *t, const struct served *all, int64_t limit)
 {
 	struct rta_task sum = *t;
@@ -106,7 +106,7 @@ static void become(struct rta *s, struct rta_task *t, const struct served *all, 
 	*t = sum;
 }
 
-/* e: what one more job of a task adds to a chain that no other task delays. */
+/* e: the time that one more job of a task adds to a chain that no other task delays. */
 static int64_t own(struct rta *s, const struct rta_formula *formula, const struct rta_task *t)
 {
 	int64_t update = formula->segmented ? rta_update(s, t) : 3 * s->epsilon;
@@ -116,7 +116,7 @@ static int64_t own(struct rta *s, const struct rta_formula *formula, const struc
 
 static int64_t claim(struct rta *s, const struct rta_formula *formula, struct rta_task *t);
 
-/* How many jobs of a recurring task have any part in a window of that length (readings: L3). */
+/* The number of jobs of a recurring task that have any part in a window of that length (readings: L3). */
 static int64_t count(struct rta *s, const struct rta_formula *formula, struct rta_task *j, const struct company *c, int64_t window)
 {
 	int64_t most = c->twice && (c->timers || !(j->order & GPURT_RTA_TIMER)) ? 2 : INT64_MAX, jobs;
@@ -141,7 +141,7 @@ static uint64_t *needs_of(const struct rta *s, u32 row)
 	return s->needs_of ? s->needs_of + (size_t)s->words * row : NULL;
 }
 
-/* The chain of the thread's jobs in a window.  Returns the jobs of recurring tasks: counts only grow with windows. */
+/* The chain of the thread's jobs in a window.  Returns the number of recurring jobs, which only grows with windows. */
 static int64_t collect(struct rta *s, const struct rta_formula *formula, const struct company *c, int64_t window)
 {
 	int64_t jobs, sum = 0;
@@ -160,8 +160,8 @@ static int64_t collect(struct rta *s, const struct rta_formula *formula, const s
 }
 
 /*
- * The least solution up to @limit: the numbers of jobs and the window that they fill grow in turns; -1: none.  Adds what that
- * rests on to @needs.
+ * The least solution up to @limit; -1: none.  The numbers of jobs and the window that they fill grow in turns.  Adds
+ * the tasks that the solution rests on to @needs.
  */
 static int64_t least(struct rta *s, const struct rta_formula *formula, struct rta_task *t, const struct company *c, int64_t limit,
 		     uint64_t *needs)
@@ -192,7 +192,7 @@ static int64_t least(struct rta *s, const struct rta_formula *formula, struct rt
 	return bound;
 }
 
-/* Theorem 1: one job of each task, if a second one of any comes later. */
+/* Theorem 1: one job of each task, provided that no second job of any is released meanwhile. */
 static int64_t collapsed(struct rta *s, const struct rta_formula *formula, struct rta_task *t, const struct served *all,
 			 uint64_t *needs)
 {
@@ -206,7 +206,7 @@ static int64_t collapsed(struct rta *s, const struct rta_formula *formula, struc
 	return least(s, formula, t, &c, shortest, needs);
 }
 
-/* Whether a task may be counted as often as it can be released, and has no claim by which to count. */
+/* Whether a task may be counted as often as it can be released, but has no claim that would limit this number. */
 static bool countless(struct rta *s, const struct rta_formula *formula, const struct company *c)
 {
 	u32 i;
@@ -217,7 +217,7 @@ static bool countless(struct rta *s, const struct rta_formula *formula, const st
 	return false;
 }
 
-/* Theorems 2 to 4: the jobs that the thread's order picks before. */
+/* Theorems 2 to 4: the jobs that the thread's order picks earlier. */
 static int64_t picked(struct rta *s, const struct rta_formula *formula, struct rta_task *t, const struct served *all,
 		      uint64_t *needs)
 {
@@ -256,7 +256,7 @@ static int64_t claim(struct rta *s, const struct rta_formula *formula, struct rt
 		return t->claim;
 	all = find(s, t);
 	for (u32 i = all.begin; i < all.at; i++)
-		claim(s, formula, task_at(s, i));	/* first, for they use the same memory */
+		claim(s, formula, task_at(s, i));	/* first, because they use the same memory */
 	if (needs)
 		memset(needs, 0, s->words * sizeof(*needs));
 	if (other)

@@ -7,14 +7,14 @@
 
 enum known { NOTHING, TOO_LONG, INSIDE };
 
-/* Tasks that can own the GPU while the task that is looked at is inside. */
+/* Tasks that can own the GPU while the analysed task is inside. */
 struct rta_owners {
 	u32 count;
 	u32 *user;		/* places in `users` */
-	int64_t *amount, *period, *jitter;	/* of each; as of rows of a recurrence */
-	int64_t *taken;		/* of each, in the window that is looked at */
+	int64_t *amount, *period, *jitter;	/* of each; with the meanings of a recurrence's rows */
+	int64_t *taken;		/* of each, in the window under analysis */
 	double rate, carried;	/* sums of e / T and of J e / T */
-	/* Answers of rta_inside(): a row for each user, or one for all if there are more than RTA_WINDOWED. */
+	/* Results of rta_inside(): a row for each user, or one for all if there are more than RTA_WINDOWED. */
 	int64_t *inside;
 	int64_t *length;	/* of each row: of all windows of a job */
 	u8 *known;		/* of each row: enum known */
@@ -59,7 +59,7 @@ void rta_forget_windows(struct rta *s)
 	memset(s->owners->known, NOTHING, s->user_count);
 }
 
-/* Writes @h to place @n.  The context switch after an owner's last end comes after what is known of that end. */
+/* Writes @h to place @n.  The context switch after an owner's last end comes after the known time of that end. */
 static inline void write_owner(const struct rta *s, struct rta_owners *o, u32 n, const struct rta_task *h, int64_t end)
 {
 	int64_t jitter = rta_max(end + s->theta - h->gpu_busy, 0);
@@ -115,7 +115,7 @@ static int64_t owners_at(struct rta_owners *o, int64_t window)
 	return total;
 }
 
-/* The least window of a segment of length @own, closed if it may take no time; -1: it is longer than @limit. */
+/* The least window of a segment of length @own, closed because it may take no time; -1: it is longer than @limit. */
 static int64_t window_of(struct rta_owners *o, int64_t own, int64_t limit)
 {
 	int64_t w = rta_below(own, o->carried, o->rate, limit), total;
@@ -131,8 +131,8 @@ static int64_t window_of(struct rta_owners *o, int64_t own, int64_t limit)
 }
 
 /*
- * Adds what each owner takes inside each segment of these jobs of @t or of its chain, and how long that is; false: a segment is
- * longer than the deadline.
+ * Adds the time of each owner inside each segment of these jobs of @t or of its chain, and the length of these windows.
+ * False: a segment is longer than the deadline.
  */
 static bool find_inside(const struct rta *s, const struct rta_task *t, const struct rta_jobs *of, struct rta_owners *o,
 			int64_t *inside, int64_t *length)

@@ -9,7 +9,7 @@
 
 enum status {
 	IDLE,				/* no job */
-	ISSUE,				/* waits for its CPU to start copies and kernels; takes no time */
+	ISSUE,				/* waits for its CPU to start copies and kernels, which takes no time */
 	READY,				/* a CPU segment, executing or not */
 	WAITS,				/* for the bus */
 	COPIES,
@@ -19,13 +19,13 @@ enum status {
 struct job {
 	u32 status;
 	u32 step;
-	int64_t left;			/* of the step, or of the copy in progress and what follows it */
-	int64_t until;			/* when the copy's chunk or the kernel is over */
+	int64_t left;			/* of the step, or of the copy in progress and all that follows it */
+	int64_t until;			/* the end of the copy's chunk or of the kernel */
 	int64_t asked, since;
-	int64_t release, next;		/* of this job; of the next one */
+	int64_t release, next;		/* of this job; of the next job */
 	u64 number;			/* of this job */
-	u32 behind;			/* releases while this job was not over */
-	int64_t late[8];		/* their times */
+	u32 behind;			/* number of releases since this job's, while it is not over */
+	int64_t late[8];		/* times of these releases */
 };
 
 struct world {
@@ -36,8 +36,8 @@ struct world {
 	struct job *job;
 	struct gpurt_bus bus;
 	struct gpurt_bus_node *node;	/* of each task */
-	u32 over;			/* the task whose copy or chunk is over now; @tasks if none's is */
-	int chunk;			/* it was a chunk, of a copy that goes on */
+	u32 over;			/* the task whose copy or chunk ends now; @tasks: no task's does */
+	int chunk;			/* a chunk ended, and its copy goes on */
 	u32 *on_cpu;			/* of each task: whether it has its CPU */
 	int64_t *longest;
 	struct gpurt_rtgpu_span *spans;
@@ -94,7 +94,7 @@ static int never_takes_time(const struct gpurt_rtgpu_sim *sim, u32 step)
 
 static void start_step(struct world *w, u32 task, int on_cpu);
 
-/* A job ends at @now. */
+/* Records that a job ends at @now. */
 static void add(struct gpurt_rtgpu_seen *seen, const struct job *j, int64_t now, int64_t deadline)
 {
 	int64_t response = now - j->release;
@@ -128,7 +128,7 @@ static void finish_job(struct world *w, u32 task)
 	}
 }
 
-/* Starts the step that a job has come to, and all that take no time.  @on_cpu: the task has its CPU now. */
+/* Starts the job's next step, and all steps after it that take no time.  @on_cpu: the task has its CPU now. */
 static void start_step(struct world *w, u32 task, int on_cpu)
 {
 	const struct gpurt_rtgpu_sim *sim = w->sim;
@@ -207,7 +207,7 @@ static int wants_cpu(const struct world *w, const struct job *j)
 	return j->status == READY || j->status == ISSUE || (w->sim->spins && j->status != IDLE);
 }
 
-/* Of a task's copies.  Tasks of a set stand most urgent first. */
+/* The bus level of a task's copies.  Tasks of a set are listed most urgent first. */
 static u32 level_of(u32 task)
 {
 	return task < GPURT_MAX_PRIORITY ? GPURT_MAX_PRIORITY - task : 0;
@@ -223,7 +223,7 @@ static void copy(struct world *w, u32 task)
 	j->until = w->now + (chunk && chunk < j->left ? chunk : j->left);
 }
 
-/* The copy or chunk is over.  A task that asks for the bus again does so before it gives the bus back. */
+/* The copy or chunk is over.  A task that requests the bus again does so before it gives the bus back. */
 static void hand_on(struct world *w, int again)
 {
 	if (w->over < w->tasks && again)
@@ -240,9 +240,9 @@ static void ask(struct world *w, u32 task)
 }
 
 /*
- * Called when all that happens at this instant has happened.  Asks for the bus, then gives it back, so that it is
- * handed on to the most urgent of all.  Requests of one instant may have an order (@early), the worst one.  Then the
- * bus is given back first, and the least urgent come first.
+ * Called when all other events of this instant are over.  Requests the bus, then gives it back, so that the most urgent
+ * of all gets it.  If requests of one instant have the worst order (@early), the bus is given back first, and the least
+ * urgent tasks request it first.
  */
 static void arbitrate(struct world *w)
 {
@@ -304,7 +304,7 @@ static int64_t next_event(const struct world *w)
 	return at;
 }
 
-/* Time passes until @at; then what is over then ends, and jobs are released. */
+/* Lets time pass until @at.  Then activities end that are over at @at, and jobs are released. */
 static void advance(struct world *w, int64_t at)
 {
 	int64_t passed = at - w->now, before = w->now;

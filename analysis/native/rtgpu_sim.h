@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A simulator of the systems that analysis/rtgpu bounds.  CPUs are given by fixed priority, and one bus by priority,
- * which is not taken from a copy.  Each task has units of its own.  The core decides who copies (kmod/core/bus.c).
- * This file knows nothing of the bounds.
+ * A simulator of the systems that analysis/rtgpu bounds.  Tasks get CPUs by fixed priority, and one bus by priority; no
+ * copy loses the bus.  Each task has units of its own.  The core decides which task copies (kmod/core/bus.c).
+ * This file does not depend on the bounds.
  */
 #ifndef GPURT_RTGPU_SIM_H
 #define GPURT_RTGPU_SIM_H
@@ -21,11 +21,11 @@ enum gpurt_rtgpu_need {
 enum gpurt_rtgpu_execution {
 	GPURT_RTGPU_WORST,
 	GPURT_RTGPU_BEST,
-	GPURT_RTGPU_EXTREME,		/* each step at random the best or the worst case */
+	GPURT_RTGPU_EXTREME,		/* each step takes the best or the worst case, at random */
 	GPURT_RTGPU_RANDOM,
 };
 
-/* Instead of what a stretch needs: */
+/* Marks, which take the place of the resource of a stretch: */
 enum gpurt_rtgpu_mark {
 	GPURT_RTGPU_RELEASE = 3,	/* a job is released */
 	GPURT_RTGPU_COMPLETE,		/* a job, from its release to its end */
@@ -38,37 +38,37 @@ struct gpurt_rtgpu_span {
 	u64 job;
 };
 
-/* A task's jobs as they were seen.  Times are ns. */
+/* A task's observed jobs.  Times are ns. */
 struct gpurt_rtgpu_seen {
-	u64 jobs, finished, misses;	/* a job that never begins, since too many before it have not ended, is a miss */
+	u64 jobs, finished, misses;	/* a job that never begins, since too many are pending, is a miss */
 	int64_t worst, worst_release, total;
 };
 
-/* The tasks of one system, most urgent first, those of best effort last, and how they are simulated.  Times are ns. */
+/* The tasks of one system, most urgent first and best effort last, and how to simulate them.  Times are ns. */
 struct gpurt_rtgpu_sim {
 	u32 tasks;
 	const u32 *cpu;
 	const int64_t *period, *deadline;
 	const u32 *steps;		/* [tasks + 1]; steps of task i: steps[i] to steps[i + 1] - 1 */
 	const u32 *need;		/* enum gpurt_rtgpu_need, of each step */
-	const int64_t *best, *worst;	/* of each step, of a kernel on the units that its task has */
-	int64_t chunk;			/* the longest copy that is not interrupted; 0: copies never are */
+	const int64_t *best, *worst;	/* of each step; of a kernel on its task's units */
+	int64_t chunk;			/* the longest part of a copy that nothing interrupts; 0: whole copies */
 	u32 spins;			/* tasks keep their CPUs while they copy and while kernels execute */
-	u32 stream;			/* and a chain of copies and kernels goes on without its CPU */
+	u32 stream;			/* with `spins`: a chain of copies and kernels goes on without its CPU */
 	u32 merges;			/* copies and kernels between CPU segments are one request to the bus */
 	u32 execution;			/* enum gpurt_rtgpu_execution */
 	u32 sporadic;			/* releases come up to a tenth of the period late, at random */
-	u32 early;			/* at one instant the bus is given back first, and the least urgent ask first */
+	u32 early;			/* at one instant the bus is given back first, and the least urgent request first */
 	u64 seed;			/* of lengths and releases */
 	int64_t horizon;		/* jobs are released before it */
 	const int64_t *offset;		/* first releases */
-	struct gpurt_rtgpu_seen *seen;	/* of each task, added to; or NULL */
-	u32 marks;			/* stretches include marks */
+	struct gpurt_rtgpu_seen *seen;	/* of each task; the simulation adds to them; or NULL */
+	u32 marks;			/* the stretches include marks */
 };
 
 /*
  * Writes the longest response of each task to @longest, and up to @room stretches to @spans.  Returns the number of
- * stretches, also of those without room, or a negated error.  Several threads may call it at once.
+ * stretches, including those without room, or a negated error.  Several threads may call it at the same time.
  */
 int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_sim *sim, int64_t *longest, struct gpurt_rtgpu_span *spans,
 			     u32 room);

@@ -14,7 +14,7 @@
 
 #define BACKLOG GPURT_SIM_BACKLOG
 
-/* What a task does.  From EXECUTING on it wants its CPU. */
+/* The activity of a task.  From EXECUTING on, the task wants its CPU. */
 enum step {
 	IDLE,			/* no job */
 	ASLEEP_LOCK,		/* waits for the update lock */
@@ -24,7 +24,7 @@ enum step {
 	ASLEEP_JOIN,		/* waits for its workers */
 	EXECUTING,		/* executes C or G^m */
 	REQUESTING,		/* is about to begin or end a segment */
-	HANDED,			/* has been given the update lock */
+	HANDED,			/* was handed the update lock */
 	UPDATING,		/* holds the update lock; not preempted */
 	SPINNING,		/* waits busily while its pure GPU segment executes */
 	WANTING,		/* is about to take a resource */
@@ -39,17 +39,17 @@ struct part {
 	struct gpurt_vgpu vgpu;
 	const struct gpurt_sim_part *config;
 	struct sim *sim;
-	u64 next;			/* when something happens on the virtual GPU by itself, unless `changed` */
+	u64 next;			/* time of the virtual GPU's next event, unless `changed` */
 	bool changed;
 	struct gpurt_turns turns;	/* the update lock, and the tasks that wait for it */
 	bool committed;
 	/* begin by yield */
-	struct job_task *owner;		/* who is to be alone */
-	u64 lazy_until;			/* it shares the GPU until then; U64_MAX: it does not */
-	u64 tickets;			/* calls that agents have made */
-	struct job_task *turn;		/* whose it is of those that take turns */
-	bool turn_on;			/* it may be on */
-	u64 turn_until;			/* when it is passed on, if nobody owns the GPU then; U64_MAX: it is not on yet */
+	struct job_task *owner;		/* the task that is to be alone on the GPU */
+	u64 lazy_until;			/* the owner shares the GPU until then; U64_MAX: it does not share it */
+	u64 tickets;			/* number of calls that agents have made */
+	struct job_task *turn;		/* the task whose turn it is, of the tasks that take turns */
+	bool turn_on;			/* `turn` may be on */
+	u64 turn_until;			/* `turn` is passed on then, unless a task owns the GPU; U64_MAX: not on yet */
 	struct job_task *on_gpu;
 	struct job_task *caller;	/* of the latest begin or end */
 	u64 gpu_since;
@@ -62,7 +62,7 @@ struct team {
 	struct gpurt_vgpu_ctx ctx;
 };
 
-/* What a job of a chain rests on: the earliest stimulus that no job before it reflects, and the first task's start. */
+/* The input of a job in a chain: the earliest stimulus that no earlier job reflects, and the first task's start. */
 struct carried {
 	u64 since, origin;
 };
@@ -70,35 +70,35 @@ struct carried {
 /* A task in a chain. */
 struct station {
 	u64 task;
-	u64 triggered;		/* its jobs are released by those of the task before it, and rest on these one by one */
-	u64 started;		/* of the first task: when its last job did */
-	u64 awaited;		/* others than the task before it release its jobs */
-	u64 first;		/* when its first job started, if it is awaited */
+	u64 triggered;		/* the previous task's jobs release its jobs, and are their input one by one */
+	u64 started;		/* of the first task: when its last job started */
+	u64 awaited;		/* other tasks than the previous one release its jobs */
+	u64 first;		/* when its first job started, if `awaited` */
 	struct carried job;	/* the job that has started */
-	struct carried out;	/* the last job that has ended; of the last task: up to the next one */
+	struct carried out;	/* the last job that has ended */
 	u64 head, queued;	/* jobs that have ended, and whose consumers have not started */
 	struct carried queue[BACKLOG];
 };
 
-/* What has become of the order to a process. */
+/* The state of the order to a process. */
 enum order { NO_ORDER, SENT, QUEUED, CALLING, ANSWERED };
 
-/* A process under begin by yield.  Times are U64_MAX where nothing is due. */
+/* A process under begin by yield.  Times are U64_MAX where no event is due. */
 struct yielding {
-	bool off;		/* its group is */
-	bool posted;		/* it has told the host that it is in a segment */
-	bool renewed;		/* it has done so since the host read */
-	bool free;		/* it began without asking; else it */
-	bool waits;		/* waits until it is alone */
+	bool off;		/* its group is off */
+	bool posted;		/* it has posted to the host that it is in a segment */
+	bool renewed;		/* it has posted since the host last read */
+	bool free;		/* it began without asking; otherwise it */
+	bool waits;		/* waits, or waited, until it is alone */
 	bool known;		/* the host knows of a segment */
-	bool takes_off;		/* what the order says */
+	bool takes_off;		/* the order takes it off; else puts it on */
 	enum order order;
 	u64 ticket;		/* QUEUED: smaller is earlier */
-	u64 held;		/* what is left of the work that waits until the group is on */
-	u64 rest;		/* of G^e, after the kernel that was launched last */
-	u64 kernels;		/* that follow it */
+	u64 held;		/* length of the work that waits until the group is on */
+	u64 rest;		/* rest of G^e, after the kernel that was launched last */
+	u64 kernels;		/* number of kernels that follow that one */
 	u64 read;		/* when the host reads its posts */
-	u64 at, gap;		/* when the order goes on, and when the next kernel is launched */
+	u64 at, gap;		/* the order's next step, and the launch of the next kernel */
 };
 
 /* Whether the first job of a task has started: at this instant, or before. */
@@ -115,25 +115,25 @@ struct job_task {
 	bool in_segment;	/* between begin and end */
 	bool gpu_done;
 	bool wanted;		/* policy `job`: whether the kernel thread has noticed its job */
-	u32 at;			/* index of its segment */
-	u64 left;		/* EXECUTING: how long it still needs the CPU, ns */
-	u64 waking;		/* what is left of its wake-up, which takes its CPU, ns */
+	u32 at;			/* index of its present segment */
+	u64 left;		/* EXECUTING: CPU time that it still needs, ns */
+	u64 waking;		/* rest of its wake-up, which takes CPU time, ns */
 	u64 until;		/* UPDATING: when the update is done */
 	u64 ready_since;	/* smaller is earlier; orders tasks of equal priority */
-	struct gpurt_turn turn;	/* its wait for the update lock, up to UPDATING */
-	bool holds;		/* the resource of its segment */
-	u64 asked;		/* when it asked for that; smaller is earlier */
+	struct gpurt_turn turn;	/* its wait for the update lock, until it is UPDATING */
+	bool holds;		/* it holds the resource of its segment */
+	u64 asked;		/* when it requested the resource; smaller is earlier */
 	u64 next_release;
-	u64 latest;		/* when its next job is released at the latest; U64_MAX: nothing says */
-	int64_t arrival;	/* the earliest that the job of next_release can have; before 0 if the first job is late */
+	u64 latest;		/* the latest release of its next job; U64_MAX: unknown */
+	int64_t arrival;	/* the earliest arrival of next_release's job; negative if the first job is late */
 	u64 backlog[BACKLOG];
 	u32 queued, head;
-	bool polled;		/* it is in the set of the thread that serves it */
-	bool served;		/* the thread that serves it and others is at its job */
+	bool polled;		/* its job is in the set of the thread that serves it */
+	bool served;		/* the thread that serves it and others executes its job */
 	u32 job;
-	u32 workers;		/* ASLEEP_JOIN: that are not done */
-	struct gpurt_sched_client client, *as;	/* as: its own, or that of the first thread of its process */
-	struct job_task *opener;	/* of the client's segment, for the trace */
+	u32 workers;		/* ASLEEP_JOIN: number of workers that are not done */
+	struct gpurt_sched_client client, *as;	/* as: its own, or its process's first thread's */
+	struct job_task *opener;	/* the task that began the client's segment, for the trace */
 	struct gpurt_vgpu_ctx ctx;
 	struct gpurt_vgpu_tsg tsg;
 	struct gpurt_vgpu_tsg *on;	/* the TSG that it uses: its own or a shared one */
@@ -146,9 +146,9 @@ struct job_task {
 struct cpu {
 	struct job_task *running;
 	u64 since;		/* when `running` began to run */
-	bool updating;		/* what runs is an update */
-	u64 from;		/* what `running` has left to do was true then */
-	u64 next;		/* when `running` does something by itself; STALE: a task has changed since it was chosen */
+	bool updating;		/* `running` makes an update */
+	u64 from;		/* the rest of `running`'s work is as of this time */
+	u64 next;		/* `running`'s next event; STALE: a task has changed since it was chosen */
 	struct job_task **own;	/* its tasks, in the order of the taskset */
 	u32 count;
 	u64 thread_until;	/* the kernel thread has the CPU until then */
@@ -156,41 +156,41 @@ struct cpu {
 
 struct sim;
 
-/* Chooses where more than one thing may happen: a number below @n, which is at least 2. */
+/* Chooses one of several possible events: a number below @n, which is at least 2. */
 struct chooser {
 	u64 (*choose)(struct chooser *chooser, u64 n);
 };
 
 struct sim {
 	const struct gpurt_sim_config *config;
-	struct chooser *chooser;	/* explore.c; NULL: what is random is drawn, and ties have one order */
-	struct job_task **own;		/* what cpu.own point into */
+	struct chooser *chooser;	/* explore.c; NULL: draws at random, and ties have one order */
+	struct job_task **own;		/* the array that cpu.own point into */
 	struct part *parts;
-	struct gpurt_whole whole;	/* of which they are, if they slow each other down */
+	struct gpurt_whole whole;	/* the GPU of the parts, if they slow each other down */
 	struct job_task *tasks;
 	struct team *teams;		/* by the number of the group */
-	u64 stamps;			/* of their tenures */
-	u64 *tokens;			/* by link: ends that have not released a job yet */
+	u64 stamps;			/* stamps of the teams' tenures so far */
+	u64 *tokens;			/* by link: number of ends that have not released a job yet */
 	struct station *stations;	/* of all chains */
 	u32 station_count;
 	struct cpu *cpus;
 	u32 count;
 	u64 now;
-	u64 cpu_next;			/* the earliest of cpu.next, after all has settled */
+	u64 cpu_next;			/* the earliest cpu.next, after all events of an instant */
 	u64 order;
-	u64 open;			/* jobs that are not over */
-	bool lazy;			/* parts and CPUs are where something happened on them last, not at `now` */
+	u64 open;			/* number of jobs that are not over */
+	bool lazy;			/* parts and CPUs are at the time of their last event, not at `now` */
 	u64 random;
 	u64 next_poll;			/* when the kernel thread looks next; U64_MAX: never */
 	bool jobs;			/* a part has policy `job` */
 	bool serving;			/* a thread serves several tasks */
-	bool gpu_news;			/* something changed on the GPU: a task may have to be woken */
+	bool gpu_news;			/* the GPU has changed: a task may have to be woken */
 	struct gpurt_sim_event *events;
 	u64 room, used;
 };
 
 /* simulate.c */
-/* A simulation at time 0; NULL without memory.  @stats and what the config points to must outlive it. */
+/* A simulation at time 0; NULL without memory.  @stats and all that the config points to must outlive it. */
 struct sim *sim_new(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 		    const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *stats);
 void sim_free(struct sim *s);
@@ -204,15 +204,15 @@ void sim_record(struct sim *s, u32 kind, const struct job_task *t, int where, u6
 /* The order of work in the TSG on the GPU of @p may have changed. */
 void sim_reordered(struct part *p, const struct gpurt_vgpu_tsg *tsg, u64 when);
 
-/* sim_task.c: what a task does */
+/* sim_task.c: the activities of a task */
 void sim_start_job(struct sim *s, struct job_task *t);
-/* The same by a thread that has just ended a job: it does not wake up for this one. */
+/* Starts a job by a thread that has just ended one: it does not wake up for this one. */
 void sim_go_on(struct sim *s, struct job_task *t);
-/* Does the next thing that takes no time for a task that has its CPU.  Returns false if there is none. */
+/* Carries out the next activity that takes no time, for a task that has its CPU.  Returns false if there is none. */
 bool sim_act(struct sim *s, struct job_task *t);
 /* Wakes the tasks whose wait for the GPU is over.  Returns whether there were any. */
 bool sim_wake(struct sim *s);
-/* To be called after a scheduling decision: a task that sleeps for the GPU may own it now, and another be boosted. */
+/* Call after a scheduling decision: a task that sleeps for the GPU may own it now, and another may be boosted. */
 void sim_decided(struct sim *s);
 
 /* sim_resource.c: resources that one task at a time can hold */
@@ -222,23 +222,23 @@ bool sim_take(struct sim *s, struct job_task *t);
 struct job_task *sim_give(struct sim *s, struct job_task *t);
 /* Whether the task spins for a resource, or holds one for which others spin: nothing preempts it. */
 bool sim_unpreempted(const struct sim *s, const struct job_task *t);
-/* The priority of a task because of the resource that it holds. */
+/* The priority that a task has from the resource that it holds. */
 u32 sim_inherited(const struct sim *s, const struct job_task *t);
 
 /* sim_chain.c: links between tasks */
 bool sim_link(struct sim *s);	/* false without memory */
-/* A job of @t is over: releases those of its CPU that waited for it last. */
+/* A job of @t is over: releases, on its own CPU, the jobs that waited for it last. */
 void sim_trigger(struct sim *s, const struct job_task *t);
 /*
- * Releases those of other CPUs, once nothing else happens at this instant: a job that completes then is not preempted by
- * them.  Returns whether there were any.
+ * Releases such jobs on other CPUs, after all other events of this instant: they do not preempt a job that completes at
+ * it.  Returns whether there were any.
  */
 bool sim_release_triggered(struct sim *s);
-/* Time goes on: jobs that have started read.  To be called at the instant of the start. */
+/* Time passes: jobs that have started read.  Call at the instant of the start. */
 void sim_chain_passes(struct sim *s);
-/* The job of @t is over: it has written. */
+/* The job of @t is over, and has written. */
 void sim_chain_ends(struct sim *s, struct job_task *t);
-/* Has times be ages, for an exploration. */
+/* Replaces times by ages, for an exploration. */
 void sim_strip_chains(struct sim *s);
 
 /* sim_yield.c: begin by yield */
@@ -251,23 +251,23 @@ u64 sim_yield_next(const struct sim *s);
 void sim_yield_happen(struct sim *s);
 
 /* sim_thread.c: threads that serve several tasks */
-/* Whether a job of @t that is released now is skipped: a timer that is late has one job to be served. */
+/* Whether a job of @t that is released now is skipped: a late timer has only one job to be served. */
 bool sim_skipped(const struct job_task *t);
-/* Threads that are free begin with a job that has been released. */
+/* Threads that are free begin a job that has been released. */
 void sim_serve(struct sim *s);
-/* The job of @t is over: its thread goes on with the next one. */
+/* The job of @t is over: its thread goes on with its next job. */
 void sim_served(struct sim *s, struct job_task *t);
 
-/* sim_run.c: which task has each CPU, and time */
+/* sim_run.c: which task has each CPU, and the passing of time */
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t);
-/* Brings the task that has the CPU to the present.  To be called before another one changes what that task does. */
+/* Brings the task that has the CPU to the present.  Call before another task changes its activity. */
 void sim_bring(struct sim *s, struct cpu *cpu);
-/* When something happens next, releases aside; U64_MAX: nothing does any more. */
+/* The time of the next event, except releases; U64_MAX: there is none. */
 u64 sim_next(const struct sim *s);
-/* Lets time pass until @next.  A job that completes then is not preempted by one that is released then. */
+/* Lets time pass until @next.  A job that is released then does not preempt a job that completes then. */
 void sim_pass(struct sim *s, u64 next);
 void sim_release(struct sim *s, struct job_task *t);
-/* Carries out everything that happens at this instant. */
+/* Carries out all events of this instant. */
 void sim_settle(struct sim *s);
 /* Policy `job`: the kernel thread looks, if it is time to. */
 void sim_look(struct sim *s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Links between tasks: ends that release jobs, and what the jobs of chains rest on.  A job reads at its start all that had
- * ended by then, also at the same instant, so that it reads when time goes on (analysis/chains/observed.py).
+ * Links between tasks: ends that release jobs, and the stimuli that jobs of chains reflect.  A job reads at its start
+ * all values written until then, also at the same instant; so it reads when time passes (analysis/chains/observed.py).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static struct carried take(struct station *st)
 	return job;
 }
 
-/* The job of @t starts: it takes over what the last job before it in the chain rests on, or begins with a stimulus. */
+/* The job of @t starts: it reads the output of the previous task's last job, or begins with a stimulus. */
 static void begin(const struct sim *s, const struct job_task *t, const struct gpurt_sim_chain *c, struct station *st,
 		  bool first)
 {
@@ -139,7 +139,7 @@ static bool all_began(const struct gpurt_sim_chain *c, const struct station *st,
 	return true;
 }
 
-/* A job of the last task ends.  Its station keeps what this output rests on, up to the next. */
+/* A job of the last task ends.  Its station keeps the input that this output reflects, up to the next output. */
 static void end_chain(const struct sim *s, struct gpurt_sim_chain *c, struct station *st)
 {
 	if (st->job.since != CHAIN_NEVER && all_began(c, st, st->job.since))
@@ -204,7 +204,7 @@ static u64 age(u64 time, const struct sim *s, const struct gpurt_sim_chain *c)
 	return time == CHAIN_NEVER ? CHAIN_NEVER : s->now - time > c->limit ? c->limit + 1 : s->now - time;
 }
 
-/* The earliest stimulus that is still to be reflected, @st being the first of the chain. */
+/* The earliest stimulus that is not reflected yet; @st: the first station of the chain. */
 static u64 oldest(const struct sim *s, const struct gpurt_sim_chain *c, const struct station *st)
 {
 	const struct job_task *t = &s->tasks[st->task];
@@ -243,7 +243,7 @@ void sim_strip_chains(struct sim *s)
 			strip_carried(&st->job, s, c);
 			strip_carried(&st->out, s, c);
 			st->started = age(st->started, s, c);
-			/* All later stimuli come after the one that is reflected already. */
+			/* All later stimuli come after the stimulus that is already reflected. */
 			st->first = st->first != CHAIN_NEVER && st->first <= since ? 0 : age(st->first, s, c);
 			for (k = 0; k < st->queued; k++) {
 				queue[k] = st->queue[(st->head + k) % BACKLOG];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Resources: critical sections of CPU segments, one task at a time.  No task sleeps while it holds one. */
+/* Resources: critical sections of CPU segments, one task at a time.  No task sleeps while it holds a resource. */
 #include "sim.h"
 
 static u32 resource_of(const struct job_task *t)
@@ -39,7 +39,7 @@ bool sim_take(struct sim *s, struct job_task *t)
 	return t->holds;
 }
 
-/* Tasks that spin take turns; of tasks that sleep the most urgent one is first. */
+/* Spinning tasks go in the order of requests; of sleeping tasks, the most urgent goes first. */
 static bool goes_first(const struct job_task *t, const struct job_task *best)
 {
 	if (best && t->step == ASLEEP_RESOURCE && t->task->priority != best->task->priority)

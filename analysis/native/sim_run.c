@@ -29,7 +29,7 @@ void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
 	cpu->since = s->now;
 }
 
-/* The priority of a task on its CPU: its own, or above all of those if it is raised. */
+/* The priority of a task on its CPU: its own, or above all own priorities if it is raised. */
 static u32 urgency(const struct sim *s, const struct job_task *t)
 {
 	u32 inherited;
@@ -72,7 +72,7 @@ static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 	return best;
 }
 
-/* When the task that has a CPU completes its present activity; U64_MAX: that depends on others. */
+/* When the task that has a CPU completes its present activity; U64_MAX: this depends on others. */
 static u64 next_of(const struct cpu *cpu)
 {
 	const struct job_task *t = cpu->running;
@@ -87,8 +87,8 @@ static u64 next_of(const struct cpu *cpu)
 }
 
 /*
- * Gives the CPU to the task that choose() names; that stays the same until a task of the CPU changes.  The task acts if
- * it can.  Returns whether it did.
+ * Gives the CPU to the task that choose() names; the choice holds until a task of the CPU changes.  The task acts if it
+ * can.  Returns whether it did.
  */
 static bool visit(struct sim *s, struct cpu *cpu)
 {
@@ -97,14 +97,14 @@ static bool visit(struct sim *s, struct cpu *cpu)
 	sim_bring(s, cpu);
 	if (cpu->next == STALE)
 		sim_switch_to(s, cpu, choose(s, cpu));
-	cpu->next = U64_MAX;	/* what it does may make it stale again */
+	cpu->next = U64_MAX;	/* the task's action may make it stale again */
 	acted = cpu->running && sim_act(s, cpu->running);
 	if (cpu->next != STALE)
 		cpu->next = next_of(cpu);
 	return acted;
 }
 
-/* Whether the task that a CPU executes does something that takes no time. */
+/* Whether the task that a CPU executes has an activity that takes no time. */
 static bool acts(const struct sim *s, const struct job_task *t)
 {
 	switch (t && !t->waking ? t->step : IDLE) {
@@ -149,7 +149,7 @@ void sim_settle(struct sim *s)
 		s->cpus[s->config->job_cpu].next = STALE;	/* the kernel thread may have begun or ended */
 	while (again || sim_release_triggered(s)) {
 		again = sim_wake(s);
-		s->cpu_next = U64_MAX;	/* right after the last round, in which no task acts */
+		s->cpu_next = U64_MAX;	/* final after the last round, in which no task acts */
 		for (cpu = from; cpu != to; cpu += step) {
 			if (cpu->next <= s->now || every)
 				again |= visit(s, cpu);
@@ -159,7 +159,7 @@ void sim_settle(struct sim *s)
 	}
 }
 
-/* By how much a job comes after its arrival: not at all, as much as it may, or in between. */
+/* The time from a job's arrival to its release: none, the whole jitter, or in between. */
 static u64 lateness(struct sim *s, const struct gpurt_sim_task *task)
 {
 	if (!task->jitter || !s->config->sporadic)
@@ -174,7 +174,7 @@ static u64 lateness(struct sim *s, const struct gpurt_sim_task *task)
 	}
 }
 
-/* The job that is released now has arrived as early as it can have.  Says when the next one comes. */
+/* The next release, if the job that is released now arrived as early as possible. */
 static u64 next_release(struct sim *s, struct job_task *t, u64 delay)
 {
 	int64_t earliest = (int64_t)(s->now - t->task->jitter), next;
@@ -187,7 +187,7 @@ static u64 next_release(struct sim *s, struct job_task *t, u64 delay)
 	return next > (int64_t)s->now ? (u64)next : s->now;
 }
 
-/* When the next job of a task comes at the latest: its arrival, and that of the job that is released now, as late as can be. */
+/* The latest release of a task's next job, if the job that is released now and the next arrive as late as possible. */
 static u64 latest(const struct sim *s, const struct job_task *t)
 {
 	const struct gpurt_sim_task *task = t->task;
@@ -219,14 +219,14 @@ void sim_release(struct sim *s, struct job_task *t)
 		t->next_release = U64_MAX;
 }
 
-/* Releases the jobs that are due.  Returns when the next one is; U64_MAX: never. */
+/* Releases the jobs that are due.  Returns the time of the next release; U64_MAX: never. */
 static u64 release_all(struct sim *s)
 {
 	u64 first = U64_MAX;
 	struct job_task *t;
 
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
-		while (t->next_release == s->now)	/* several where jitter is longer than the period */
+		while (t->next_release == s->now)	/* several if jitter is longer than the period */
 			sim_release(s, t);
 		if (t->next_release < first)
 			first = t->next_release;
@@ -235,7 +235,7 @@ static u64 release_all(struct sim *s)
 	return first;
 }
 
-/* When the next job is released; U64_MAX: never. */
+/* The time of the next release; U64_MAX: never. */
 static u64 first_release(const struct sim *s)
 {
 	const struct job_task *t;
@@ -254,7 +254,7 @@ static bool unnoticed(const struct job_task *t)
 	       t->wanted != (t->queued > 0);
 }
 
-/* Policy `job`: tells the core which jobs started or ended since the last time; first starts, for fewer updates. */
+/* Policy `job`: tells the core which jobs started or ended since the last look; first starts, for fewer updates. */
 static void poll_jobs(struct sim *s)
 {
 	struct cpu *cpu = &s->cpus[s->config->job_cpu];
@@ -293,8 +293,8 @@ static bool noticeable(const struct sim *s)
 }
 
 /*
- * When something happens next on a part.  The answer holds until the part changes, so it is asked once, and until then its
- * virtual GPU need not come to the present.  An exploration compares present states only.
+ * The time of the next event on a part.  It stays valid until the part changes, so it is computed once, and until then
+ * the virtual GPU need not come to the present.  An exploration compares present states only.
  */
 static u64 next_on(const struct sim *s, struct part *p)
 {
@@ -327,7 +327,7 @@ u64 sim_next(const struct sim *s)
 	return cpu->thread_until > s->now && cpu->thread_until < next ? cpu->thread_until : next;
 }
 
-/* When something happens next; U64_MAX: nothing does any more.  @release: when the next job is released. */
+/* The time of the next event; U64_MAX: there is none.  @release: the time of the next release. */
 static u64 next_time(const struct sim *s, u64 release)
 {
 	u64 next = sim_next(s);
@@ -347,8 +347,8 @@ static void happen(struct part *p)
 }
 
 /*
- * One TSG follows another on the only part, which concerns no task, until something else happens.  Takes what happens
- * from *@steps.  Returns whether it concerned a task, which has been told then.
+ * Lets TSGs on the only part follow one another, which concerns no task, until another event.  Counts down *@steps by
+ * these events.  Returns whether the last one concerned a task, which has been told then.
  */
 static bool take_turns(struct sim *s, u64 release, u64 *steps)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A task at work: its job goes through its segments. */
+/* The execution of a task: its job goes through its segments. */
 #include "sim.h"
 
 static u64 demand(struct sim *s, u64 worst, u64 best)
@@ -166,7 +166,7 @@ static void enter_segment(struct sim *s, struct job_task *t)
 	ready(s, t, EXECUTING);
 }
 
-/* The task has the resource of its segment. */
+/* The task has the resource of its segment, and enters its section. */
 static void enter_section(struct sim *s, struct job_task *t)
 {
 	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
@@ -181,7 +181,7 @@ static void leave_section(struct sim *s, struct job_task *t)
 		enter_section(s, next);
 }
 
-/* To be called when the pure GPU part is done, or if there is none. */
+/* Call when the pure GPU part is done, or if there is none. */
 static void leave_gpu(struct sim *s, struct job_task *t)
 {
 	if (calling(t->part)) {
@@ -202,7 +202,7 @@ static bool before(const struct job_task *t, const struct job_task *other)
 	return t->task->gpu_priority > other->task->gpu_priority;
 }
 
-/* Puts @t's work, which is the last of its TSG, before the first that is less urgent. */
+/* Moves @t's work, which is the last of its TSG, before the first work that is less urgent. */
 static void put_in_order(struct sim *s, struct job_task *t)
 {
 	struct list_head *pos, *queue = &t->on->queue[GPURT_ENGINE_EXEC];
@@ -216,7 +216,7 @@ static void put_in_order(struct sim *s, struct job_task *t)
 	}
 }
 
-/* Nothing orders the work of one context's threads. */
+/* Moves @t's work to the front: the work of one context's threads has no order. */
 static void put_first(struct sim *s, struct job_task *t)
 {
 	struct list_head *first = t->on->queue[GPURT_ENGINE_EXEC].next;
@@ -255,7 +255,7 @@ static void submit(struct sim *s, struct job_task *t)
 	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }
 
-/* To be called when a begin or end has been carried out. */
+/* Call when a begin or end has been carried out. */
 static void updated(struct sim *s, struct job_task *t)
 {
 	if (t->in_segment) {
@@ -266,7 +266,7 @@ static void updated(struct sim *s, struct job_task *t)
 	}
 	t->in_segment = true;
 	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
-	/* A task that waits busily sleeps here too: if it spun above the holder on its CPU, the two would deadlock. */
+	/* A task that waits busily also sleeps here: if it spun above the holder on its CPU, the two would deadlock. */
 	if (locking(t->part) && !gpurt_on_runlist(&t->part->sched, t->as))
 		set_step(s, t, ASLEEP_GRANT);
 	else
@@ -290,7 +290,7 @@ static void wait_for_lock(struct sim *s, struct job_task *t)
 		set_step(s, t, ASLEEP_LOCK);
 }
 
-/* The update of @t is over: hands the lock to the first waiter.  It stays in the queue until its CPU runs it. */
+/* The update of @t is over: hands the lock to the first waiter, which stays in the queue until its CPU executes it. */
 static void release_lock(struct sim *s, struct job_task *t)
 {
 	struct job_task *next = first_waiter(t->part);
@@ -303,7 +303,7 @@ static void release_lock(struct sim *s, struct job_task *t)
 	ready(s, next, HANDED);
 }
 
-/* The task has the lock and its CPU: it makes the decision, and updates the runlist if that changes. */
+/* The task has the lock and its CPU: it makes the decision, and updates the runlist if the decision changes it. */
 static void update(struct sim *s, struct job_task *t)
 {
 	t->part->turns.held = true;
@@ -334,7 +334,7 @@ static void request_lock(struct sim *s, struct job_task *t)
 	/* The published protocols make no runlist updates, so that no task waits for its turn. */
 	if (s->config->boost || gpurt_turns_may_enter(&t->part->turns, t->task->gpu_priority)) {
 		if (next && next->step == HANDED)
-			wait_for_lock(s, next);	/* it has not run yet: the more urgent task goes first */
+			wait_for_lock(s, next);	/* `next` has not run yet: the more urgent task goes first */
 		gpurt_boost_turn(&t->part->sched, t->as, true, s->now);
 		update(s, t);
 		return;
@@ -352,7 +352,7 @@ bool sim_act(struct sim *s, struct job_task *t)
 		if (t->left)
 			return false;
 		if (t->segments[t->at].gpu && t->segments[t->at].fork) {
-			fork_workers(s, t);	/* it holds the segment until they are done */
+			fork_workers(s, t);	/* the task holds the segment until they are done */
 		} else if (t->segments[t->at].gpu) {
 			submit(s, t);
 		} else {
@@ -404,7 +404,7 @@ bool sim_wake(struct sim *s)
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		if (t->step == ASLEEP_GPU && t->gpu_done) {
 			t->gpu_done = false;
-			ready(s, t, EXECUTING);	/* it only becomes ready: nothing is left to execute */
+			ready(s, t, EXECUTING);	/* the task only becomes ready: it has nothing left to execute */
 			t->left = 0;
 			leave_gpu(s, t);
 			woken = true;

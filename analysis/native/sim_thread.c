@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Threads that serve jobs of several tasks, one at a time: which pending job each serves next. */
+/* Threads that serve jobs of several tasks, one at a time, and the pending job that each serves next. */
 #include "sim.h"
 
 /* A thread's tasks have its number.  The thread serves the job of its task that is `served`, if there is one. */
@@ -7,7 +7,7 @@
 	for (t = (s)->tasks; t < (s)->tasks + (s)->count; t++)				\
 		if (t->task->thread == (number))
 
-/* Whether @t's job is to be served before @best's, which may be NULL. */
+/* Whether @t's job is served before @best's; @best may be NULL. */
 static bool goes_before(const struct job_task *t, const struct job_task *best, bool by_release)
 {
 	if (!best)
@@ -15,13 +15,13 @@ static bool goes_before(const struct job_task *t, const struct job_task *best, b
 	return by_release ? t->backlog[t->head] < best->backlog[best->head] : t->task->rank < best->task->rank;
 }
 
-/* Whether the task's order keeps what is pending in a set, which is filled when it is empty. */
+/* Whether the task's order keeps pending jobs in a set, which the thread fills when it is empty. */
 static bool has_set(const struct job_task *t)
 {
 	return t->task->order == GPURT_SIM_ROS2 || (t->task->order == GPURT_SIM_LIVE_TIMERS && !t->task->timer);
 }
 
-/* The first pending job of a thread without a set, or outside of it. */
+/* The first pending job outside the set of a thread, or of a thread without a set. */
 static struct job_task *first_outside(struct sim *s, u32 number)
 {
 	struct job_task *best = NULL, *t;
@@ -55,7 +55,7 @@ static struct job_task *next_of(struct sim *s, u32 number)
 	return first_in_set(s, number);
 }
 
-/* The thread is free: it begins with its next job.  Returns the task that it serves then; NULL: none. */
+/* The thread is free, and begins its next job.  Returns the task that it serves then; NULL: none. */
 static struct job_task *serve(struct sim *s, u32 number)
 {
 	struct job_task *t = next_of(s, number);
@@ -104,7 +104,7 @@ void sim_served(struct sim *s, struct job_task *t)
 	next = serve(s, t->task->thread);
 	if (!next || !next->served || !running)
 		return;
-	/* One thread: it keeps its CPU, and its place among those of equal priority, and does not wake up. */
+	/* One thread: it keeps its CPU, and its place among threads of equal priority, and does not wake up. */
 	next->waking = 0;
 	next->ready_since = t->ready_since;
 	sim_switch_to(s, cpu, next);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Begin by yield (docs/readings/yield.md), as kmod/core/agents.h has it.  The most urgent process launches at once if its
- * group is on.  A post tells the host, which has all others taken off after `lazy`, or sooner: at once after a segment
- * that outlasted that.  Another process's begin has them taken off first.  A process has one order at a time, and one
- * call at a time is carried out, in the order in which agents make them.  No time is longer than the config says; each
- * may be shorter.  One of the processes that take turns is on at a time.  It passes its turn on as soon as it may, or
- * later.  The next one comes on when all others have answered that they are off.  While the host knows of an owner
- * nobody passes the turn on, or comes on in a new one.
+ * Begin by yield (docs/readings/yield.md), as in kmod/core/agents.h.  The most urgent process launches at once if its
+ * group is on, and posts to the host.  The host has all others taken off after `lazy`; at once, if the previous segment
+ * lasted longer than `lazy`.  Another process's begin has them taken off before it launches.  A process has one order
+ * at a time.  Calls are carried out one at a time, in the order in which agents make them.  Each time is at most the
+ * config's, and may be shorter.  Of the processes that take turns, one is on at a time.  It passes its turn on as soon
+ * as it may, or later; the next one comes on when all others have answered that they are off.  While the host knows of
+ * an owner, no process passes its turn on, or comes on in a new turn.
  */
 #include "sim.h"
 
@@ -41,7 +41,7 @@ static void launch_held(struct sim *s, struct job_task *t)
 		launch(s, t, t->yield.held);
 }
 
-/* The host has a packet of the task's to read. */
+/* Gives the host a packet of the task's to read. */
 static void post(struct sim *s, struct job_task *t)
 {
 	if (t->yield.read == U64_MAX)
@@ -85,7 +85,7 @@ void sim_yield_begin(struct sim *s, struct job_task *t)
 {
 	sim_record(s, GPURT_SIM_BEGIN, t, -1, s->now, 0);
 	sim_record(s, GPURT_SIM_GRANT, t, -1, s->now, 0);
-	if (sim_below(s, 2))	/* the program says so before G^m, or launches after that */
+	if (sim_below(s, 2))	/* the program posts before G^m, or only launches after it */
 		post_begin(s, t);
 }
 
@@ -131,7 +131,7 @@ bool sim_yield_goes_on(struct sim *s, struct job_task *t, u64 when)
 	return true;
 }
 
-/* An order has been carried out: work of a process that is off waits for the next one. */
+/* An order has been carried out: work of a process that is off waits for the next order. */
 static void carry_out(struct sim *s, struct job_task *t)
 {
 	if (t->yield.off == t->yield.takes_off)
@@ -175,7 +175,7 @@ static bool is_alone(const struct sim *s, const struct job_task *owner)
 	return true;
 }
 
-/* Passes the turn on if it is time; the one whose it is comes on once the others are off. */
+/* Passes the turn on if it is time; the process whose turn it is comes on when the others are off. */
 static void pass_turn(struct sim *s, struct part *p)
 {
 	struct job_task *t, *last = s->tasks + s->count - 1;
@@ -223,7 +223,7 @@ static void give_orders(struct sim *s, struct part *p)
 	}
 }
 
-/* The next step of an order. */
+/* Makes the next step of an order. */
 static void proceed(struct sim *s, struct job_task *t)
 {
 	t->yield.at = U64_MAX;
@@ -243,7 +243,7 @@ static void proceed(struct sim *s, struct job_task *t)
 	start_call(s, t->part);
 }
 
-/* The host reads what the task has posted: the end of the segment that it knows of, and the begin of another. */
+/* The host reads the task's posts: the end of the segment that it knows of, and the begin of another. */
 static void read_posts(struct sim *s, struct job_task *t)
 {
 	struct part *p = t->part;
@@ -255,7 +255,7 @@ static void read_posts(struct sim *s, struct job_task *t)
 	}
 	if (t->yield.posted && !t->yield.known) {
 		t->yield.known = true;
-		if (p->lazy_until != U64_MAX)	/* its owner is not alone yet, and has to be now */
+		if (p->lazy_until != U64_MAX)	/* the part's owner is not alone yet, and has to be now */
 			p->lazy_until = s->now;
 		else if (t->yield.free && !p->owner)
 			p->lazy_until = s->now + within(s, s->config->yield.lazy) + within(s, s->config->yield.decision);

@@ -32,7 +32,7 @@ static struct job_task *owner(struct gpurt_sched_client *c)
 	return c ? list_entry(c, struct job_task, client) : NULL;
 }
 
-/* The task whose segment a client is in: the thread that has begun it. */
+/* The task whose segment a client is in: the thread that began the segment. */
 static struct job_task *inside(struct gpurt_sched_client *c)
 {
 	struct job_task *t = owner(c);
@@ -125,7 +125,7 @@ void sim_reordered(struct part *p, const struct gpurt_vgpu_tsg *tsg, u64 when)
 		on_run(&p->vgpu, p->vgpu.holder, when);
 }
 
-/* A group is on one part of the GPU: no other one has to follow. */
+/* A group is on only one part of the GPU, so no other part has to follow. */
 static void on_regroup(struct gpurt_sched *sched, struct gpurt_group *group, u64 now)
 {
 	(void)sched;
@@ -162,7 +162,7 @@ static void set_up_parts(struct sim *s)
 	s->next_poll = s->jobs && s->config->poll ? 0 : U64_MAX;
 }
 
-/* The task joins its group, whose level is that of its first task.  One that holds a segment has all members raised. */
+/* The task joins its group, which has its first task's level.  A task that holds a segment has all members raised. */
 static void join(struct sim *s, struct job_task *t)
 {
 	struct team *team = &s->teams[t->task->group];
@@ -249,8 +249,8 @@ static void share_out(struct sim *s)
 }
 
 /*
- * Counts unfinished jobs with the time since their release, and records what still runs.  A run ends with such jobs only
- * if nothing happens any more: they miss their deadlines, however far away those are.
+ * Counts unfinished jobs with the time since their release, and records activities that still run.  A run ends with
+ * such jobs only if no event is left: they miss their deadlines, however far away those are.
  */
 static void wind_up(struct sim *s)
 {
@@ -277,7 +277,7 @@ static bool is_factor(u32 thousandths)
 	return thousandths >= GPURT_FACTOR_ONE && thousandths <= GPURT_FACTOR_MAX;
 }
 
-/* Whether the groups and workers of task @i are right: one level and part a group, workers that fork none themselves. */
+/* Whether groups and workers of task @i are right: one level and part a group, and no workers of workers. */
 static bool is_member(const struct gpurt_sim_task *tasks, u32 count, u32 i)
 {
 	u32 j, parent = tasks[i].parent;
@@ -293,7 +293,7 @@ static bool is_member(const struct gpurt_sim_task *tasks, u32 count, u32 i)
 	return true;
 }
 
-/* Whether links and chains are of tasks that there are, and no worker is released by itself. */
+/* Whether links and chains are of tasks that exist, and no worker releases itself. */
 static bool are_linked(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count)
 {
 	u32 i, j, at = 0;
