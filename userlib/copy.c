@@ -36,7 +36,7 @@ static int next(struct gpurt_handle *h, unsigned int priority)
 {
 	int err = gpurt_copy_next(h, GPURT_FOREVER);
 
-	/* A best-effort copy may have lost the bus in the middle of a chunk, and asks for it again. */
+	/* A best-effort copy may have lost the bus in the middle of a chunk; then the copy asks for the bus again. */
 	return err == -EINTR || err == -ENOENT ? begin(h, priority) : err;
 }
 

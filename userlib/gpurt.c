@@ -17,7 +17,7 @@
 #include "raise.h"
 #include "transport.h"
 
-/* How often a demand to raise itself is met before a begin is given up: threads that share a client disturb each other. */
+/* How often a thread raises itself as demanded before its begin fails: its client's other threads change the demand. */
 #define MOST_DEMANDS 100
 
 struct gpurt_handle {
@@ -27,13 +27,13 @@ struct gpurt_handle {
 	unsigned int gpu;
 	bool raises;			/* the host raises threads */
 	struct gpurt_raising raising[GPURT_MAX_GPUS];
-	_Atomic bool spins[GPURT_MAX_GPUS];	/* as the outermost begin stated */
-	_Atomic bool posts[GPURT_MAX_GPUS];	/* the end may be posted, as the host answered the last begin */
+	_Atomic bool spins[GPURT_MAX_GPUS];	/* the outermost begin stated form `owner` or `fence` */
+	_Atomic bool posts[GPURT_MAX_GPUS];	/* the host's answer to the last begin permits a posted end */
 };
 
 static _Atomic(struct gpurt_handle *) own_handle;
 static atomic_bool warned, refused;
-static _Atomic uint32_t requests = 1;		/* numbers of calls that ask for the bus */
+static _Atomic uint32_t requests = 1;		/* number of the next call that asks for the bus */
 /* Set while this thread is in a transport's call.  A signal handler that interrupts it must not wait for the thread. */
 static _Thread_local volatile int inside;
 
@@ -171,12 +171,12 @@ static void warn_once(int err)
 	if (atomic_exchange(&warned, true))
 		return;
 	gpurt_explain(NULL, err, why, sizeof(why));
-	/* Without a host begin does nothing.  Any other error is the program's to see: Python raises it. */
+	/* Without a host begin does nothing.  The program gets any other error: Python raises it. */
 	if (gpurt_has_stderr())
 		fprintf(stderr, "gpurt: %s: %s\n", err == -ENODEV ? "GPU work runs unmanaged" : "no GPU segment begins", why);
 }
 
-/* The process's own handle.  The first thread that needs it opens it.  A child opens its own. */
+/* The process's own handle.  The first thread that needs it opens it.  A child process opens its own. */
 static int own(struct gpurt_handle **handle)
 {
 	struct gpurt_handle *h = atomic_load(&own_handle), *fresh;
@@ -187,7 +187,7 @@ static int own(struct gpurt_handle **handle)
 		return 0;
 	}
 	if (inside)
-		return -ENOENT;		/* in a signal handler, before the handle was opened */
+		return -ENOENT;		/* a signal handler does not open the handle */
 	err = gpurt_open(&fresh, NULL);
 	if (err) {
 		warn_once(err);
@@ -264,7 +264,7 @@ int gpurt_use_gpu(struct gpurt_handle *h, unsigned int gpu)
 	return err;
 }
 
-/* The form that the environment asks for, where the program states none.  Another word gives EINVAL, from the host. */
+/* Adds the environment's form if the program states no form.  For an unknown word the host returns EINVAL. */
 static unsigned int with_form(unsigned int flags)
 {
 	const char *form = getenv("GPURT_FORM");
@@ -282,7 +282,7 @@ static enum gpurt_patience decides(struct gpurt_handle *h, unsigned int gpu)
 	return h->spins[gpu] ? GPURT_SPINS : GPURT_IS_ANSWERED;
 }
 
-/* The host demands that the thread raise itself first.  The demand can change while the segment has not begun. */
+/* The thread raises itself as the host demands, and begins.  The demand can change before the segment has begun. */
 static int begin_raised(struct gpurt_handle *h, struct gpurt_begin *b)
 {
 	unsigned int tries;
@@ -300,8 +300,8 @@ static int begin_raised(struct gpurt_handle *h, struct gpurt_begin *b)
 }
 
 /*
- * If the host raises threads, or could not demand anything, a begin that waits is one call.  Otherwise it is two: a signal
- * during the first one would leave open whether the segment has begun.
+ * If the host raises threads, a begin that waits is one call.  Otherwise begin and wait are two calls: the thread must
+ * raise itself in between, and after a signal it must know whether the segment has begun.
  */
 static int begin(struct gpurt_handle *h, struct gpurt_begin *b)
 {
@@ -394,8 +394,8 @@ int gpurt_begin_posted(unsigned int gpu, unsigned int flags)
 }
 
 /*
- * Waits for the client's work, before the end.  An end that waits itself would leave open, after a signal, whether the
- * segment is still to end: the user-space host goes on with it.
+ * Waits for the client's work before the end.  If the end itself waited, the caller would not know after a signal
+ * whether the segment will still end: the user-space host continues with the end.
  */
 static int drain(struct gpurt_handle *h, unsigned int gpu)
 {
@@ -406,7 +406,7 @@ static int drain(struct gpurt_handle *h, unsigned int gpu)
 	return call(h, GPURT_IOC_WAIT, &idle, GPURT_WAITS);
 }
 
-/* Tells the host of an end.  Posts it if the host permits that and a segment is open, so that there is no error to tell. */
+/* Tells the host of an end.  Posts it if the host permits that and a segment is open: then no error can result. */
 static int tell_end(struct gpurt_handle *h, struct gpurt_end *e)
 {
 	bool posts = h->posts[e->gpu] && atomic_load(&h->raising[e->gpu].open);

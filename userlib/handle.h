@@ -19,14 +19,14 @@ __attribute__((visibility("hidden")))
 int gpurt_end_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int flags);
 
 /*
- * Begins an outermost segment of the process's own handle on @gpu without an answer.  Any error: it has not begun, and
- * gpurt_begin_on() says why.
+ * Begins an outermost segment of the process's own handle on @gpu without an answer.  After any error the segment has
+ * not begun, and gpurt_begin_on() returns the reason.
  */
 __attribute__((visibility("hidden")))
 int gpurt_begin_posted(unsigned int gpu, unsigned int flags);
 
 /*
- * Does what @what says (enum gpurt_copy_what) on the GPU of the handle's calls.  @handle: NULL for the process's own.
+ * Makes copy call @what (enum gpurt_copy_what) on the GPU of the handle's calls.  @handle: NULL for the process's own.
  */
 __attribute__((visibility("hidden")))
 int gpurt_copy_on(struct gpurt_handle *handle, unsigned int what, unsigned int priority, uint64_t timeout_ns);
@@ -35,7 +35,7 @@ int gpurt_copy_on(struct gpurt_handle *handle, unsigned int what, unsigned int p
 __attribute__((visibility("hidden")))
 int gpurt_handle_gpu(struct gpurt_handle *handle, uint32_t *gpu);
 
-/* The handle is closed: a job that this thread has begun with it is over, and nobody is told. */
+/* Called when the handle is closed: forgets the job that this thread has begun with it, and reports no end. */
 __attribute__((visibility("hidden")))
 void gpurt_job_forget(const struct gpurt_handle *handle);
 
@@ -46,15 +46,15 @@ void gpurt_job_forget(const struct gpurt_handle *handle);
 __attribute__((visibility("hidden")))
 int gpurt_call(struct gpurt_handle *handle, uint32_t code, void *argument, bool interruptible);
 
-/* Whether descriptor 2 is still what it was when the library was loaded: messages belong into nothing else. */
+/* Whether descriptor 2 is still what it was when the library was loaded: messages must go nowhere else. */
 __attribute__((visibility("hidden")))
 bool gpurt_has_stderr(void);
 
-/* The process's id.  That of the parent in a child of vfork(), which shares its memory. */
+/* The process's id.  In a child of vfork(), which shares the parent's memory, the parent's id. */
 __attribute__((visibility("hidden")))
 pid_t gpurt_pid(void);
 
-/* Memory for one number, which is 0 in a child, however that was made.  NULL: the kernel has none (before 4.14). */
+/* Memory for one number that reads 0 in every child process.  NULL: the kernel has no such memory (before 4.14). */
 __attribute__((visibility("hidden")))
 pid_t *gpurt_wiped(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Mutexes with priority inheritance: a less urgent thread that has one runs at the priority of the most urgent thread that
- * waits for it.  An agent's thread, above all others of its process, needs the locks that every launch takes.
+ * Mutexes with priority inheritance: while a thread holds one, it has the priority of the most urgent thread that waits
+ * for it.  An agent's thread, the most urgent thread of its process, needs the locks that every launch takes.
  */
 #ifndef GPURT_INHERIT_H
 #define GPURT_INHERIT_H
@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 /*
- * Whether libc knows the thread's id.  Not in a child that was made without fork(): its libc has the id of the parent's
- * thread.  The kernel would take that thread for the owner of a mutex.  The id is in the number of a thread's clock (posix-timers.h).
+ * Whether libc knows the thread's id.  In a child that was made without fork(), libc still has the id of the parent's
+ * thread, and the kernel would take that thread for the owner of a mutex.  The number of a thread's CPU clock contains
+ * the true id (posix-timers.h).
  */
 static inline bool gpurt_thread_is_known(void)
 {

@@ -13,7 +13,7 @@ int gpurt_job_ready(struct gpurt_handle *h, const char *task, uint64_t release_n
 	int err;
 
 	if (strlen(task) >= sizeof(r.task))
-		return -ENOENT;		/* no task has such a name */
+		return -ENOENT;		/* no task has a name of that length */
 	strcpy(r.task, task);
 	err = gpurt_call(h, GPURT_IOC_JOB_READY, &r, false);
 	if (!err)

@@ -49,7 +49,7 @@ static int read_attribute(const char *folder, const char *device, const char *na
 	return found == 1 ? 0 : -EIO;
 }
 
-/* 1 or 0, or -errno if that cannot be found out.  Sets @seen if it is any device of NVIDIA's. */
+/* Whether the device is a GPU of NVIDIA's: 1, 0 or -errno.  Sets @seen for any device of NVIDIA's. */
 static int is_gpu(const char *folder, const char *device, bool *seen)
 {
 	unsigned int vendor, class, physical;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Facts about the process that are learned once: its id, and what its stderr is.  A program may forbid itself getpid(), and
+ * Facts about the process that are learned once: its id and its stderr.  A program may forbid itself getpid(), and
  * close its stderr.  Each begin and end of a segment compares the id with that of the process that opened the handle.
  */
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@
 
 #include "handle.h"
 
-static struct stat first;	/* descriptor 2 of the program's begin */
+static struct stat first;	/* descriptor 2 when the program began */
 
 __attribute__((constructor)) static void load(void)
 {

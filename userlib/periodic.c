@@ -14,10 +14,10 @@
 
 #define NS_PER_S 1000000000ULL
 
-/* The job that this thread has begun, and the CPU time that it had used then. */
+/* The job that this thread has begun, and the thread's CPU time at its begin. */
 static _Thread_local struct {
 	bool open;
-	pid_t owner;			/* a child has not begun its parent's job */
+	pid_t owner;			/* a child process does not have its parent's job */
 	struct gpurt_handle *handle;
 	char task[GPURT_TASK_LEN];
 	uint64_t job, release_ns, cpu_ns;
@@ -31,7 +31,7 @@ static uint64_t read_clock(clockid_t clock)
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* The task's name, which the environment says if the program does not. */
+/* The task's name, from the program or else from the environment. */
 static int name_of(const char *task, char name[GPURT_TASK_LEN])
 {
 	if (!task)

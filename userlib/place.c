@@ -35,7 +35,7 @@ bool gpurt_usual_place(unsigned int index, char place[GPURT_PLACE_SIZE])
 	return length >= 0 && length < GPURT_PLACE_SIZE;
 }
 
-/* The place that gpurt_open() was refused at: the first that is there, or whose folder hides whether it is. */
+/* The place where gpurt_open() was refused: the first that exists, or that an unreadable folder may hide. */
 static const char *refused_place(const char *device, char buffer[GPURT_PLACE_SIZE])
 {
 	const char *named = gpurt_named_place(device);
@@ -72,7 +72,7 @@ static void group_name(gid_t gid, char name[NAME_SIZE])
 		snprintf(name, NAME_SIZE, "%u", (unsigned int)gid);
 }
 
-/* A host that is there and that this process may not open: the users who may, and how to change that. */
+/* Explains why this process may not open an existing host: which users may, and how to change that. */
 static void explain_refusal(const char *place, char *text, size_t size)
 {
 	char user[NAME_SIZE], group[NAME_SIZE];

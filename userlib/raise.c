@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A thread is lowered only if its policy and priority are still those that it was raised to: what the program changed
- * meanwhile stays.  The thread that ends the last segment lowers the one that was raised.  It may do so in a signal
- * handler: all of this is async-signal-safe, except gpurt_raise_self().
+ * A thread is lowered only if it still has the policy and priority that it was raised to: changes by the program stay.
+ * The thread that ends the last segment lowers the raised thread, possibly in a signal handler.  So all functions here
+ * except gpurt_raise_self() are async-signal-safe.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +29,7 @@ struct raised {
 };
 
 pthread_mutex_t gpurt_raise_lock = PTHREAD_MUTEX_INITIALIZER;
-/* The thread's last raise of itself: a child that it forks is lowered by this. */
+/* The thread's last raise of itself, by which a child that it forks is lowered. */
 static _Thread_local uint64_t mine;
 
 static uint64_t pack(const struct raised *r)
@@ -51,7 +51,7 @@ static struct raised unpack(uint64_t word)
 	};
 }
 
-/* @thread: 0 for the caller. */
+/* Reads the policy and priority of @thread (0: the caller). */
 static bool has(pid_t thread, struct how *how)
 {
 	struct sched_param p;
@@ -94,7 +94,7 @@ static void lower(uint64_t word, bool child)
 	errno = saved;
 }
 
-/* In a child, whose only thread this is. */
+/* Called in a child process, in its only thread. */
 static void forked(void)
 {
 	pthread_mutex_init(&gpurt_raise_lock, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Policy `boosted` on a host that cannot raise threads.  A thread raises itself before its segment begins, and is
- * lowered after it has ended (gpurt/uapi.h, "Raised threads").  One struct for each client, that is for each handle and
- * GPU.
+ * lowered after the segment has ended (gpurt/uapi.h, "Raised threads").  Each client, that is each handle and GPU, has
+ * one struct.
  */
 #ifndef GPURT_RAISE_H
 #define GPURT_RAISE_H
@@ -14,18 +14,18 @@
 
 struct gpurt_raising {
 	_Atomic uint32_t open;		/* segments, nested ones counted */
-	_Atomic uint64_t raised;	/* the thread, what it had before and what it has now; 0: none is raised */
+	_Atomic uint64_t raised;	/* the thread, its previous and its present priority; 0: none is raised */
 };
 
 /*
- * A segment is about to begin: returns whether it is the outermost one.  The second is called when it has ended, or has
- * not begun after all.  The third is called when no segment of the client is open any more.
+ * gpurt_raising_begins() is called before a segment begins, and returns whether it is the outermost one.  _ended() is
+ * called when the segment has ended or could not begin, _over() when no segment of the client is open any more.
  */
 bool gpurt_raising_begins(struct gpurt_raising *r);
 void gpurt_raising_ended(struct gpurt_raising *r);
 void gpurt_raising_over(struct gpurt_raising *r);
 
-/* Held from the host's demand that a thread raise itself until that thread has begun: one thread of a client does it. */
+/* Held from the host's demand that a thread raise itself until its segment has begun: one thread at a time does so. */
 __attribute__((visibility("hidden")))
 extern pthread_mutex_t gpurt_raise_lock;
 

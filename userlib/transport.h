@@ -17,15 +17,15 @@ struct gpurt_transport {
 	/* Stores the connection in *@state.  Returns 0 or -errno. */
 	int (*open)(const char *path, void **state);
 	void (*close)(void *state);
-	/* Called in a child of the process that opened it: frees what the child inherited and takes no lock. */
+	/* Called in a child of the process that called open(): frees the child's copies and takes no lock. */
 	void (*abandon)(void *state);
 	/* Carries out ioctl @code.  @argument begins with its own size and receives the answer.  Returns 0 or -errno. */
 	int (*call)(void *state, uint32_t code, void *argument, enum gpurt_patience patience);
 	/* Whether the host is gone.  NULL: it cannot go. */
 	bool (*lost)(void *state);
 	/*
-	 * Like call(), without an answer.  @patient: for a signal handler that interrupted call().  Otherwise -EAGAIN where
-	 * the call had to wait until the host reads, or where it may not have read the last MOST_POSTS posts.
+	 * Like call(), without an answer.  @patient: for a signal handler that interrupted call().  Otherwise -EAGAIN
+	 * if the call had to wait for the host to read, or if MOST_POSTS posts may be unread.
 	 */
 	int (*post)(void *state, uint32_t code, void *argument, bool patient);
 };

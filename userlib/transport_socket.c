@@ -24,19 +24,19 @@
 
 #define MAX_ARGUMENT 768
 /*
- * How long a thread polls for an answer that needs no waiting, before it sleeps: what the host takes for one.  A thread
- * that slept on another CPU than the host's takes as long again to wake, twice in each segment.
+ * How long a thread polls for an answer that needs no waiting, before it sleeps: as long as the host takes for an
+ * answer. A thread that slept on another CPU than the host's takes as long again to wake, twice in each segment.
  */
 #define POLL_NS 100000
 /* Likewise for GPURT_SPINS, while the host carries out a decision. */
 #define HOST_SPIN_NS 20000000
 
-/* Calls without an answer that a connection makes while the host may not have read any of them. */
+/* The most posts (calls without an answer) that the host may not have read yet. */
 #define MOST_POSTS 16
-/* The cookie of a call whose answer no thread waits for: the host has read all earlier posts. */
+/* The cookie of a call whose answer says that the host has read all earlier posts.  No thread waits for the answer. */
 #define HAS_READ UINT32_MAX
 
-/* After this time without an answer to an interrupted call, another signal ends the thread's wait for the host. */
+/* If an interrupted call has no answer after this time, another signal ends the thread's wait for the host. */
 #define HUNG_NS 100000000
 
 struct pending {
@@ -53,10 +53,10 @@ struct connection {
 	pthread_mutex_t lock;
 	_Atomic uint32_t received;	/* packets; a futex that threads wait at while another one receives */
 	bool receiving;			/* a thread receives for all */
-	_Atomic bool agents;		/* they may need this CPU to carry out a decision: nothing spins for it */
-	_Atomic unsigned int posts;	/* that the host may not have read */
-	_Atomic unsigned int asked;	/* how many of them it has read when it answers HAS_READ */
-	atomic_bool asks;		/* that answer is to come */
+	_Atomic bool agents;		/* agents may need this CPU to carry out a decision, so no thread spins */
+	_Atomic unsigned int posts;	/* posts that the host may not have read */
+	_Atomic unsigned int asked;	/* how many of the posts the host has read when it answers HAS_READ */
+	atomic_bool asks;		/* the call HAS_READ is not answered yet */
 	int broken;			/* -errno after the host is gone or has refused the connection, otherwise 0 */
 	uint32_t cookie;
 	struct pending *pending;
@@ -104,7 +104,7 @@ static void socket_close(void *state)
 	free(c);
 }
 
-/* The fork may have copied the lock while it was held, so the lock is not destroyed. */
+/* The fork may have copied a held lock, so the lock is not destroyed. */
 static void socket_abandon(void *state)
 {
 	struct connection *c = state;
@@ -167,7 +167,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
-/* recv(), of a packet that comes soon: it is polled for during @poll_ns. */
+/* recv() of a packet that comes soon: polls for @poll_ns before it sleeps. */
 static ssize_t receive_packet(int fd, struct packet *p, uint64_t poll_ns)
 {
 	uint64_t until = poll_ns ? now_ns() + poll_ns : 0;
@@ -199,7 +199,7 @@ static int receive(struct connection *c, uint64_t poll_ns)
 	if (got > 0)
 		deliver(c, &p, (size_t)got);
 	else if (err == -ECONNRESET)
-		err = 0;	/* what the host sent before can still be read, and then its end */
+		err = 0;	/* earlier packets of the host can still be read, and then the end of the connection */
 	else if (err != -EINTR)
 		c->broken = -ENODEV;
 	c->received++;
@@ -219,7 +219,7 @@ static int doze(struct connection *c)
 	return err == -EINTR ? err : 0;
 }
 
-/* A signal interrupts a call that waits.  The host answers it: with -EINTR, unless what it waits for has happened. */
+/* A signal interrupts a call that waits.  The host answers -EINTR unless the awaited event has happened. */
 static void interrupt(struct connection *c, uint32_t cookie)
 {
 	struct packet p = { .header = { .type = GPURT_PACKET_INTERRUPT, .cookie = cookie } };
@@ -277,7 +277,7 @@ static int socket_call(void *state, uint32_t code, void *argument, enum gpurt_pa
 	err = transmit(c->fd, code, call.cookie, argument, call.size, 0);
 
 	pthread_mutex_lock(&c->lock);
-	/* A host that has closed the connection may have said before that it refuses it. */
+	/* The host may have refused the connection before it closed it. */
 	if (!err || err == -ENODEV)
 		err = await(c, &call, err ? GPURT_IS_ANSWERED : patience);
 	for (link = &c->pending; *link != &call; link = &(*link)->next)
@@ -302,7 +302,7 @@ static bool socket_lost(void *state)
 	return lost;
 }
 
-/* Asks early, so that seldom a thread must wait until the host has read its posts: another thread receives the answer. */
+/* Asks early, so that a thread seldom waits for the host to read its posts.  Another thread receives the answer. */
 static void ask(struct connection *c)
 {
 	struct gpurt_query query = { .size = sizeof(query) };

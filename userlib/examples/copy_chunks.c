@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Copies a buffer in chunks, so that a more urgent copy waits for one chunk of it at most:
+ * Copies a buffer in chunks, so that a more urgent copy waits for at most one chunk:
  *
  *	cc copy_chunks.c $(pkg-config --cflags --libs gpurt) -o copy-chunks && ./copy-chunks 64 1
  *
@@ -9,7 +9,7 @@
  *	cudaMemcpyAsync(job->to + at, job->from + at, length, cudaMemcpyHostToDevice, stream);
  *	return cudaStreamSynchronize(stream) ? -EIO : 0;
  *
- * and it must wait, as here: the bus is given back when it returns.
+ * which must wait for the copy, as here: when it returns, the bus is given back.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static int copy_part(void *context, size_t at, size_t length)
 	return 0;
 }
 
-/* A number of MiB from the command line; 0: it is none. */
+/* A number of MiB from the command line; 0: the text is no such number. */
 static size_t mib(const char *text)
 {
 	char *end;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-// Two kernels to be measured by `gpurt measure`: one that computes, and one that copies memory.  Write yours in their place.
+// Two kernels to be measured by `gpurt measure`: one that computes, and one that copies memory.  Replace them.
 //
 //	nvcc -I../include gpurt_measure.cu -lcuda -o kernels
 //	hipcc -x hip -I../include gpurt_measure.cu -o kernels
 //
-// An H200 has executed it (docs/hardware); for HIP it was compiled only.
+// An H200 has executed it (docs/hardware).  With HIP it was compiled, but no GPU has executed it.
 #include <gpurt_measure.h>
 
 #ifdef __HIP__

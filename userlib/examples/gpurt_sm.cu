@@ -3,7 +3,7 @@
 // Without arguments, on the SMs that `gpurt run` gives its task.
 //
 //	nvcc -I../include gpurt_sm.cu -o gpurt_sm            on a GPU
-//	g++ -x c++ -I../include -I../../tests/sm gpurt_sm.cu -o gpurt_sm	on 8 SMs that exist in this process only
+//	g++ -x c++ -I../include -I../../tests/sm gpurt_sm.cu -o gpurt_sm	on 8 simulated SMs
 //
 // Compile the kernel for as many threads as half an SM holds.  ptxas -v says whether two blocks fit (docs/rtgpu.md).
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * gpurt_task: one periodic task with CPU and GPU segments, as a real process; or several, whose jobs its one thread
- * executes one at a time.  CPU segments use up thread CPU time.  GPU segments are work on the virtual GPU.  Nothing is
- * printed while jobs run (gpurt_task_report.c).
+ * gpurt_task: a real process with one periodic task of CPU and GPU segments; or with several tasks, and one thread
+ * executes their jobs one at a time.  CPU segments use up thread CPU time.  GPU segments are work on the virtual GPU.
+ * It prints nothing while jobs run (gpurt_task_report.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,13 +24,13 @@
 
 #include "gpurt_task.h"
 
-/* The thread's state of a task: how many jobs it has done, and when the next one is released. */
+/* The thread's state of each task: how many jobs are done, and when the next one is released. */
 static struct served {
 	struct task_args args;
 	uint64_t done;
 	uint64_t release;
-	uint64_t rest;			/* CPU time of its last job after it had burnt for the last time */
-	bool polled;			/* it is in the set that the thread executes (TASK_ROS2) */
+	uint64_t rest;			/* CPU time of its last job after that job's last burn() */
+	bool polled;			/* its job is in the set of jobs that the thread executes (TASK_ROS2) */
 } all[TASK_MAX_SERVED], *task = all;	/* `task` is the one whose job executes */
 static unsigned int tasks;
 
@@ -42,7 +42,7 @@ static unsigned int begin_flags;
 static bool fifo;
 static volatile sig_atomic_t stop;
 
-/* In waiting mode busy, this thread sleeps until the GPU is done while the task itself spins. */
+/* In waiting mode busy, the task itself spins, and this thread sleeps until the GPU is done. */
 static struct {
 	pthread_t thread;
 	sem_t asked;
@@ -79,8 +79,8 @@ static int sleep_until(uint64_t when)
 }
 
 /*
- * This thread's CPU time by which what its job has burnt, and its calls, are to be over, those after the last burn as
- * in the previous job; and when it has burnt last.
+ * @burnt: this thread's CPU time at which the job's burns and calls so far must be over; the time after the last burn
+ * is taken from the previous job.  @last: this thread's CPU time at the end of the last burn.
  */
 static uint64_t burnt, last;
 
@@ -195,7 +195,7 @@ static uint64_t job_number(uint64_t release)
 	return (release - task->args.start_at) / task->args.period;
 }
 
-/* A job that `stop` cuts short is not said to have ended.  The calls that tell of it take its time, too. */
+/* If `stop` cuts a job short, its end is not announced.  The announcing calls count as the job's CPU time. */
 static int tell_job(uint64_t release, uint64_t *stamp)
 {
 	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), over;
@@ -217,7 +217,7 @@ static int tell_job(uint64_t release, uint64_t *stamp)
 	return result;
 }
 
-/* A job is not started at or after the end of the run, nor if the run ended more than a deadline ago. */
+/* Whether the release is at or after the end of the run, or the run ended more than a deadline ago. */
 static bool too_late(uint64_t release)
 {
 	if (release >= task->args.until)
@@ -231,13 +231,13 @@ static void use(struct served *t)
 	report_use((unsigned int)(t - all));
 }
 
-/* Whether the task has a set, which is filled when it is empty, or is looked at before that. */
+/* Whether the thread takes the task's jobs from a set, which it fills when the set is empty.  Other tasks go first. */
 static bool has_set(const struct served *t)
 {
 	return t->args.order == TASK_ROS2 || (t->args.order == TASK_LIVE_TIMERS && !t->args.timer);
 }
 
-/* Whether @t's job goes before @best's, if there is one. */
+/* Whether @t's job goes before @best's.  @best: may be NULL. */
 static bool goes_before(const struct served *t, const struct served *best)
 {
 	if (!best)
@@ -245,7 +245,7 @@ static bool goes_before(const struct served *t, const struct served *best)
 	return t->args.order == TASK_FIFO ? t->release < best->release : t->args.rank < best->args.rank;
 }
 
-/* The first of the tasks with a job that is released by @now: of those without a set, else of the set. */
+/* The first task, of those in the set or of those without a set, that has a job released by @now; or NULL. */
 static struct served *first(uint64_t now, bool set)
 {
 	struct served *best = NULL, *t;
@@ -256,7 +256,7 @@ static struct served *first(uint64_t now, bool set)
 	return best;
 }
 
-/* The task whose job the thread executes now; NULL: none is released. */
+/* The task whose job the thread executes now; NULL: no job is released. */
 static struct served *next_task(uint64_t now)
 {
 	struct served *t = first(now, false);
@@ -270,7 +270,7 @@ static struct served *next_task(uint64_t now)
 	return first(now, true);
 }
 
-/* When the next job is released; UINT64_MAX: none is. */
+/* When the next job is released; UINT64_MAX: no job is to come. */
 static uint64_t next_release(void)
 {
 	uint64_t next = UINT64_MAX;
@@ -281,13 +281,13 @@ static uint64_t next_release(void)
 	return next;
 }
 
-/* No job of the task is released any more. */
+/* Whether the task has no more jobs. */
 static bool over(const struct served *t)
 {
 	return t->done >= report_capacity() || too_late(t->release);
 }
 
-/* The release after the one at which the task is.  A timer's is not before the job began. */
+/* The task's next release.  A timer skips releases that are before its job @began. */
 static uint64_t following(const struct served *t, uint64_t began)
 {
 	uint64_t next = t->release + t->args.period;
@@ -297,7 +297,7 @@ static uint64_t following(const struct served *t, uint64_t began)
 	return next;
 }
 
-/* Executes the task's next job.  Returns false at the end. */
+/* Executes the task's next job.  Returns false after an error. */
 static bool serve(struct served *t)
 {
 	uint64_t began = now_ns();
@@ -363,7 +363,7 @@ static void follow_parent(void)
 		_exit(6);
 }
 
-/* The watcher must run while the task spins, also where policy `boosted` has raised the task: above every raised thread. */
+/* The watcher must run while the task spins.  Policy `boosted` may raise the task: the watcher is above that. */
 static int lift_watcher(bool boosted)
 {
 	struct sched_param param = { .sched_priority = boosted ? 99 : task->args.priority + 1 };
@@ -416,13 +416,13 @@ static int open_host(void)
 		result = start_watcher(query.policy == GPURT_POLICY_BOOSTED);
 	if (query.policy == GPURT_POLICY_LOCK_PRIORITY || query.policy == GPURT_POLICY_LOCK_FIFO)
 		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment begins */
-	/* By itself an owner spins while it waits, and the bounds for tasks that suspend themselves want it to sleep. */
+	/* Without this flag an owner spins while it waits.  Bounds for self-suspending tasks assume that it sleeps. */
 	if (query.policy == GPURT_POLICY_BOOSTED && !task->args.busy && form && !strcmp(form, "owner"))
 		begin_flags = GPURT_BEGIN_WAIT;
 	return result;
 }
 
-/* All tasks start and end as the first one does. */
+/* All tasks take start and end of the first task. */
 static void share_times(void)
 {
 	struct served *t;
@@ -453,7 +453,7 @@ static int rendezvous(void)
 	return 0;
 }
 
-/* Room for the reports of all tasks, or all reports written. */
+/* Allocates room for the reports of all tasks, or writes them all. */
 static int for_all_reports(bool write)
 {
 	struct served *t;
@@ -497,7 +497,7 @@ static void set_up_process(void)
 		report_note("memory not locked", errno);
 }
 
-/* --exec: becomes a program of the user's, with CPU and priority set. */
+/* --exec: executes the user's program in place of this one, with CPU and priority set. */
 static int execute(void)
 {
 	enter_class();

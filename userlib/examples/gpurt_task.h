@@ -9,11 +9,11 @@
 
 #define TASK_MAX_SEGMENTS	64
 #define TASK_MAX_JOBS		1000000ULL
-#define TASK_MAX_PRIORITY	98	/* the thread that ends a busy wait runs one level above */
+#define TASK_MAX_PRIORITY	98	/* the watcher of a busy wait runs one level above */
 #define TASK_FOREVER		UINT64_MAX
 #define TASK_MAX_SERVED		64
 
-/* The pending job that a thread which serves several tasks executes next (docs/readings/threads.md). */
+/* How a thread that serves several tasks chooses the next pending job (docs/readings/threads.md). */
 enum task_order { TASK_FIFO, TASK_PRIORITY, TASK_ROS2, TASK_LIVE_TIMERS };
 
 struct task_segment {
@@ -37,26 +37,26 @@ struct task_args {
 	bool busy;
 	bool wait;			/* start_at and until are read from stdin */
 	bool unmanaged;			/* it neither begins nor ends segments */
-	bool tell;			/* it says when its jobs begin and end */
+	bool tell;			/* it announces begin and end of its jobs */
 	int order;			/* of the thread, if it serves several tasks: an enum task_order */
 	int rank;			/* in that order, 0 first */
-	bool timer;			/* late, it skips releases; order `ros2-live-timers` looks at it first */
+	bool timer;			/* it skips releases when late; `ros2-live-timers` looks at timers first */
 	unsigned int segments;
 	struct task_segment segment[TASK_MAX_SEGMENTS];
 	char **command;			/* execute this instead */
 };
 
 /*
- * Fills in @args.  After a mistake, prints one line on stderr and exits with 2.  After --help, exits with 0.
- * @before: the task before, of the same thread, with which it shares what is not said again; NULL for the first.
- * Returns the place of the --also before the next task's options; 0: there is none.
+ * Fills in @args.  After a mistake, prints one line on stderr and exits with 2.  After --help, exits with 0.  @before:
+ * the previous task of the same thread, from which it takes options that are missing; NULL for the first.  Returns the
+ * index of the --also before the next task's options; 0: this is the last task.
  */
 int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv);
 
-/* How many times a report holds for a GPU segment, and for a job without its segments. */
+/* How many points in time a report has for each GPU segment, and for a job besides its segments. */
 enum { GPU_STAMPS = 2, JOB_STAMPS = 4 };
 
-/* Remarks: what the options ask for and the system does not permit.  @code: an errno. */
+/* Notes: options that the system did not permit to carry out.  @code: an errno. */
 void report_note(const char *what, int code);
 void report_notes(FILE *out, const char *prefix);
 
@@ -64,7 +64,7 @@ void report_notes(FILE *out, const char *prefix);
 int report_error(const char *what, int code);
 const char *report_failed(void);
 
-/* Selects the task of the thread for the functions below.  Before this they apply to the first task. */
+/* Selects the task that the functions below apply to, at first the first task. */
 void report_use(unsigned int task);
 
 /* Allocates room for all jobs, before the first job runs.  Returns 0 or -ENOMEM. */
@@ -72,7 +72,7 @@ int report_prepare(const struct task_args *args);
 uint64_t report_capacity(void);
 uint64_t *report_job(uint64_t job);
 
-/* Writes the report of the @done jobs that finished.  Returns 0 or -errno. */
+/* Writes the report of the @done finished jobs.  Returns 0 or -errno. */
 int report_write(const struct task_args *args, uint64_t done);
 
 #endif /* GPURT_TASK_H */

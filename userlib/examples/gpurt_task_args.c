@@ -82,7 +82,7 @@ static void parse_segments(struct task_args *args, const char *text)
 		fail("--segments: expected a comma at \"%s\"", text - 1);
 }
 
-/* What an option is followed by, and so what its field is.  FLAG and those after it: nothing follows. */
+/* The type of an option's value and of its field.  FLAG and the kinds after it have no value. */
 enum kind { TEXT, INTEGER, COUNT, SEGMENTS, FLAG, HELP, ALSO, EXEC };
 
 static const struct rule {

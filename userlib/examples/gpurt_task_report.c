@@ -8,7 +8,7 @@
  *	job K RELEASE START FINISH EXECUTED	CLOCK_MONOTONIC ns, and of CPU time; then of each GPU segment
  *	     SUBMIT COMPLETED
  *	error TEXT
- *	end DONE UNFINISHED			jobs; a report without this line is cut off
+ *	end DONE UNFINISHED			numbers of jobs; a report without this line is incomplete
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -88,13 +88,13 @@ uint64_t *report_job(uint64_t job)
 	return reports[current].stamps + job * reports[current].stamps_per_job;
 }
 
-/* The number of a job: which release of its task it had, those counted that a late timer skips. */
+/* The number of the release, from 0, at which the job began.  Releases that a late timer skipped count. */
 static uint64_t number(const struct task_args *args, uint64_t job)
 {
 	return (*report_job(job) - args->start_at) / args->period;
 }
 
-/* The number of jobs that were released by now, or by the end of the run, after the last one that has finished. */
+/* How many jobs were released after the last finished job, by now or by the end of the run. */
 static uint64_t unfinished(const struct task_args *args, uint64_t finished)
 {
 	uint64_t done = finished ? number(args, finished - 1) + 1 : 0;

@@ -7,9 +7,8 @@
  *	gpurt_segment_end(NULL, 0);
  *
  * A handle is one client of gpurt's host (the kernel module, or `gpurt emulate`).  NULL means the process's own
- * handle.  It is opened on first use, and all threads share it.  After fork() the child opens its own.  If the
- * threads of a program are to be scheduled separately, each thread opens a handle.  Several threads may use one
- * handle at the same time.
+ * handle.  It is opened on first use, and all threads share it.  After fork() the child opens its own.  Threads that
+ * the host should schedule separately open a handle each.  Several threads may use one handle at the same time.
  *
  * Every function returns 0 or -errno.  The host is the first of these that is set or exists: the argument of
  * gpurt_open(), the environment variable GPURT_DEVICE, /dev/gpurt, the emulator's socket.  A character device is called
@@ -130,7 +129,7 @@ int gpurt_tsg_open(struct gpurt_handle *handle, uint32_t *tsg);
 int gpurt_tsg_close(struct gpurt_handle *handle, uint32_t tsg);
 int gpurt_submit_work(struct gpurt_handle *handle, uint32_t tsg, uint32_t engine, unsigned int flags,
 		      uint64_t duration_ns, uint64_t *work);
-/* The same for a kernel that others slow down (gpurt/uapi.h, "GPURT_IOC_SUBMIT").  @conflict: thousandths; 0: 1,000. */
+/* A kernel that other kernels slow down (gpurt/uapi.h, "GPURT_IOC_SUBMIT").  @conflict: thousandths; 0: 1,000. */
 int gpurt_submit_kernel(struct gpurt_handle *handle, uint32_t tsg, unsigned int flags, uint32_t conflict,
 			uint64_t duration_ns, uint64_t *work);
 /* Gives a time-slice group an interleave level and a slice; 0: that of the GPU. */
@@ -170,22 +169,22 @@ int gpurt_job_wait_kernel(struct gpurt_handle *handle, uint64_t job, uint64_t ti
 int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t words);
 
 /*
- * Jobs of a program's own, on every host and under every policy.  Readers of events (`gpurt run`, `gpurt watch`, `gpurt
- * trace`) learn when each job was released, began and ended, and can judge it:
+ * Jobs that a program announces, on every host and under every policy.  Readers of events (`gpurt run`, `gpurt watch`,
+ * `gpurt trace`) learn when each job was released, began and ended, and can judge it:
  *
  *	gpurt_job_begin(NULL, "camera", number, release_ns);
  *	... the job: CPU work, segments, copies ...
  *	gpurt_job_end(NULL);
  *
- * A thread has one job at a time (-EBUSY; -ENOENT: none to end with this handle), and ends it itself.  Readers also
- * learn the CPU time that the thread used in between.  Decisions do not depend on announcements.  The name of the task
- * in the taskset file is @task.  NULL is the environment's GPURT_TASK_NAME, which `gpurt run` sets, or else the
- * program's name.  Returns -EINVAL if the name is empty or too long, or not printable ASCII, or if the release is yet
- * to come.  @job counts the task's jobs.  A job that the end of another task's job releases (a triggered link of a
- * [[chain]]) has the number of that job, and is released when the program learns of it.  The release is @release_ns,
- * CLOCK_MONOTONIC; 0: now.  After an error the job has not begun, and there is no job to end.  After fork() the child
- * has no job to end.  Readers can tell segments apart only if a client has segments of one task.  So threads of
- * different tasks open a handle each.
+ * A thread has one job at a time (-EBUSY), and the same thread ends it (-ENOENT: it has no job of this handle).
+ * Readers also learn the CPU time that the thread used during the job.  No decision of the host depends on
+ * announcements.  The name of the task in the taskset file is @task.  NULL is the environment's GPURT_TASK_NAME, which
+ * `gpurt run` sets, or else the program's name.  Returns -EINVAL if the name is empty or too long, or not printable
+ * ASCII, or if the release is yet to come.  @job counts the task's jobs.  If the end of another task's job releases
+ * this job (a triggered link of a [[chain]]), both have the same number, and this job is released when the program
+ * learns of that end.  The release is @release_ns, CLOCK_MONOTONIC; 0: now.  After an error the job has not begun, and
+ * there is no job to end.  After fork() the child has no job to end.  Readers can tell which task a segment belongs to
+ * only if its client serves one task: threads of different tasks open a handle each.
  */
 int gpurt_job_begin(struct gpurt_handle *handle, const char *task, uint64_t job, uint64_t release_ns);
 int gpurt_job_end(struct gpurt_handle *handle);
@@ -201,8 +200,8 @@ int gpurt_job_end(struct gpurt_handle *handle);
  * gpurt_periodic_next() ends the previous job, sleeps until the next release, and begins the next job.  Releases are at
  * first, first + period, first + 2 period and so on, however long jobs and sleeps take: releases do not drift.  A job
  * whose release has passed when the previous job ends begins at once, and counts in @behind.  Returns -EINTR if a
- * signal came before the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end().
- * With handle NULL and no host it works without telling anybody.
+ * signal came before the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end().  If
+ * the handle is NULL and there is no host, the task runs unmanaged.
  *
  * The first release is at @first_ns, CLOCK_MONOTONIC; 0: a period from now.  The result of gpurt_periodic_init() is
  * -EINVAL if the period is 0 or above an hour, or the first release is more than an hour from now.

@@ -17,7 +17,7 @@ inline void check(int err, const char *what)
 		throw std::system_error(-err, std::generic_category(), what);
 }
 
-// Whether a host knows of the begun segment or job.  False: there is no host, and the caller gave no client.
+// Whether a host knows of the begun segment or job.  False: there is no host, and the caller passed no client.
 inline bool begun(int err, const ::gpurt_handle *handle, const char *what)
 {
 	if (err == -ENODEV && !handle)
@@ -82,8 +82,8 @@ private:
 	bool open_ = false;
 };
 
-// A copy over the bus, from construction to destruction: the constructor waits until it is this copy's turn.  next(),
-// between two chunks, lets more urgent copies come first.  Wait for the end of all copies before both.
+// A copy over the bus, from construction to destruction: the constructor waits until this copy has the bus.  next(),
+// between two chunks, lets more urgent copies come first.  Wait for the GPU to finish copying before both.
 class copy {
 public:
 	explicit copy(unsigned int priority = 0) : copy(nullptr, priority) {}

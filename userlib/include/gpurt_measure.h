@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A program that measures kernels of its own on 1, 2, ... SMs or CUs, for `gpurt measure kernels` (docs/rtgpu.md, "Measured
- * times").  CUDA (green contexts, 12.4 or newer, without MPS), which an H200 has executed (docs/hardware), and HIP (CU
- * masks), which no GPU has executed.
+ * A program that measures its kernels on 1, 2, ... SMs or CUs, for `gpurt measure kernels` (docs/rtgpu.md, "Measured
+ * times").  CUDA (green contexts, 12.4 or newer, without MPS): an H200 has executed it (docs/hardware).  HIP (CU
+ * masks): no GPU has executed it.
  *
  *	static void scale(gpurt_measure_stream stream)
  *	{
@@ -14,8 +14,8 @@
  *		return gpurt_measure_main(argc, argv, { { "scale", scale } });
  *	}
  *
- * Link with -lcuda, or with hipcc.  The function launches the kernel and does not wait.  It is called with the context
- * current to which the stream belongs, also from two threads at once, and once before anything is measured.
+ * Link with -lcuda, or with hipcc.  The function only launches the kernel; the stream's context is current.  Two
+ * threads may call the function at once.  A first call is not measured.
  *
  *	./program list				units LEAST STEP MOST ALL, mechanism NAME, and kernel NAME for each
  *	./program run KERNEL UNITS RUNS alone
@@ -23,8 +23,8 @@
  *	./program run KERNEL UNITS RUNS same OTHER	while OTHER executes again and again on the same units
  *	./program run KERNEL UNITS RUNS apart OTHER	on the units that are left
  *
- * A run prints a line for each launch: its time by the GPU's own events, ns.  LEAST to MOST in STEPs are the numbers of units
- * that partitions can have, ALL is the whole GPU, which can be measured, too.  Exit codes: 0; 2 wrong usage; 5 the GPU fails.
+ * A run prints a line for each launch: its time by the GPU's own events, ns.  Partitions have LEAST to MOST units, in
+ * steps of STEP.  ALL is the whole GPU, which can be measured, too.  Exit codes: 0; 2 wrong usage; 5 the GPU fails.
  */
 #ifndef GPURT_MEASURE_H
 #define GPURT_MEASURE_H
@@ -50,15 +50,15 @@
 #endif
 
 #define GPURT_MEASURE_WARM 3		/* launches before those that count */
-#define GPURT_MEASURE_BATCH 4		/* launches of a kernel beside, in one go; one batch is always queued */
-#define GPURT_MEASURE_PATIENCE 60	/* s, for a kernel beside to have executed */
+#define GPURT_MEASURE_BATCH 4		/* launches of OTHER that are queued at once; a batch is always queued */
+#define GPURT_MEASURE_PATIENCE 60	/* s, until OTHER must have executed */
 
 struct gpurt_measure_kernel {
 	const char *name;
 	void (*launch)(gpurt_measure_stream stream);
 };
 
-/* A kernel that executes again and again on units of its own or another's, by a thread, until this is destroyed. */
+/* A thread that launches a kernel again and again, on the measured kernel's units or on others, until destruction. */
 class gpurt_measure_beside {
 public:
 	gpurt_measure_beside(gpurt_measure_gpu &gpu, gpurt_measure_place &place, const gpurt_measure_kernel &kernel)
@@ -66,7 +66,7 @@ public:
 	{
 	}
 
-	/* Waits until it executes.  Throws if it cannot. */
+	/* Waits until the kernel executes.  Throws if it cannot execute. */
 	void await()
 	{
 		auto due = std::chrono::steady_clock::now() + std::chrono::seconds(GPURT_MEASURE_PATIENCE);
@@ -79,7 +79,7 @@ public:
 		check();
 	}
 
-	/* Throws if it no longer executes: what was measured says nothing then. */
+	/* Throws if the kernel no longer executes: the measurement is invalid then. */
 	void check() const
 	{
 		if (failed_)
@@ -104,7 +104,7 @@ private:
 				for (int i = 0; i < GPURT_MEASURE_BATCH; i++)
 					kernel.launch(stream);
 				gpu.record(ends[at & 1], stream);
-				if (at) {	/* the batch before is over, this one is queued */
+				if (at) {	/* the previous batch is over, this one is queued */
 					gpu.await(ends[~at & 1]);
 					started_ = true;
 				}
@@ -119,7 +119,7 @@ private:
 	std::thread thread_;	/* the last member: it uses the others */
 };
 
-/* The time from the start of a launch, or of two at once, until all are over, ns. */
+/* The time from the start of one launch, or of two concurrent launches, until all are over, ns. */
 inline unsigned long long gpurt_measure_once(gpurt_measure_gpu &gpu, const gpurt_measure_kernel &kernel,
 					     const std::vector<gpurt_measure_stream> &streams,
 					     std::vector<gpurt_measure_event> &events)
@@ -191,7 +191,7 @@ inline const gpurt_measure_kernel *gpurt_measure_find(const std::vector<gpurt_me
 	return nullptr;
 }
 
-/* Why a run cannot be; NULL if it can. */
+/* Why a run is not possible; NULL if it is. */
 inline const char *gpurt_measure_refusal(const gpurt_measure_gpu &gpu, unsigned int units, const std::string &how)
 {
 	bool part = units >= gpu.least && units <= gpu.most && !(units % gpu.step);

@@ -11,7 +11,7 @@
 typedef CUstream gpurt_measure_stream;
 typedef CUevent gpurt_measure_event;
 
-/* SMs of a GPU.  No green context: all of them. */
+/* SMs of a GPU.  Without a green context: all SMs. */
 struct gpurt_measure_place {
 	CUcontext context;
 	CUgreenCtx green;
@@ -32,7 +32,7 @@ public:
 		need(cuDevicePrimaryCtxRetain(&primary_, device_), "cuDevicePrimaryCtxRetain");
 		need(cuCtxSetCurrent(primary_), "cuCtxSetCurrent");
 		need(cuDeviceGetDevResource(device_, &whole, CU_DEV_RESOURCE_TYPE_SM), "cuDeviceGetDevResource");
-		/* the driver rounds a group of one SM up to the least that the device has */
+		/* the driver rounds a group of one SM up to the smallest group that the device has */
 		need(cuDevSmResourceSplitByCount(&one, &count, &whole, &rest, 0, 1), "cuDevSmResourceSplitByCount");
 		least = step = one.sm.smCount;
 		count = GPURT_MEASURE_GROUPS;
@@ -42,7 +42,7 @@ public:
 		all = whole.sm.smCount;
 	}
 
-	/* Throws unless the context has so many SMs. */
+	/* Throws unless the context has exactly @count SMs. */
 	gpurt_measure_place place(unsigned int first, unsigned int count)
 	{
 		gpurt_measure_place found = { primary_, nullptr };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* gpurt_measure.h on AMD's GPUs: streams on some CUs by CU masks (docs/cu-masks.md).  Only compiled; never on a GPU. */
+/* gpurt_measure.h on AMD's GPUs: streams on some CUs by CU masks (docs/cu-masks.md).  Compiled; no GPU executed it. */
 #ifndef GPURT_MEASURE_HIP_H
 #define GPURT_MEASURE_HIP_H
 
@@ -19,7 +19,7 @@ class gpurt_measure_gpu {
 public:
 	unsigned int least, step, most, all;
 
-	/* RDNA: HIP counts pairs of CUs, of which a mask has to have both. */
+	/* RDNA: HIP counts pairs of CUs, and a mask must have both CUs of a pair. */
 	gpurt_measure_gpu()
 	{
 		hipDeviceProp_t about;

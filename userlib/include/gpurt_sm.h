@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Kernels that stay on given SMs, for tasks that own SMs (docs/rtgpu.md).  CUDA and HIP; elsewhere a machine
- * of coroutines stands for the GPU, which tests of kernels have (tests/sm/gpurt_sm_host.h).
+ * Kernels that stay on given SMs, for tasks that own SMs (docs/rtgpu.md).  CUDA or HIP; in tests, coroutines stand for
+ * the GPU (tests/sm/gpurt_sm_host.h).
  *
  * A kernel's work is divided into logical blocks 0 to total - 1.  The launch has two blocks for each SM of the GPU.  A
  * block that finds itself on an SM of the range stays there and takes logical blocks until none is left; every other block
@@ -21,20 +21,21 @@
  *		return 0, or an error
  *	}, &report);
  *
- * Wherever the GPU's dispatcher puts blocks, each logical block is executed exactly once, or none is and gpurt_sm_launch()
- * says so.  It launches again if no block landed in the range, GPURT_SM_LAUNCHES times at most.  The algorithm that the
- * paper prints gives work to blocks by their index.  It is right only if exactly one block of each half lands on each SM.
+ * Wherever the GPU's dispatcher puts blocks, each logical block is executed exactly once, or no block is executed and
+ * gpurt_sm_launch() says so.  It launches again if no block landed in the range, GPURT_SM_LAUNCHES times at most.  The
+ * paper's algorithm gives work to blocks by their index.  It is right only if exactly one block of each half lands on
+ * each SM.
  *
  * Threads: half of what an SM holds (1024 where it holds 2048, 768 of 1536, 512 of 1024), so that two blocks fit and a
- * third does not.  ptxas -v says whether registers and shared memory leave room for two (docs/rtgpu.md).  Code of the
- * kernel outside of gpurt_sm_run() is executed on any SM: it must not store into memory.
+ * third does not.  ptxas -v says whether registers and shared memory leave room for two (docs/rtgpu.md).  Any SM may
+ * execute the kernel's code outside of gpurt_sm_run(): it must not store into memory.
  *
  * hold_ns: the longest time that a block outside of the range keeps its place, so that the dispatcher puts later blocks
- * of the launch elsewhere.  It delays other tasks' kernels by as much; 0: it leaves at once.  HIP: it leaves at once.
+ * of the launch elsewhere.  It delays other tasks' kernels by as much.  0, or HIP: the block leaves at once.
  *
- * All threads of a block call gpurt_sm_run(), and all of them call the body, which may use __syncthreads().  The SM is
- * read once in a block: a preempted context may continue elsewhere.  Hence one context for all tasks (threads of one process, or
- * MPS).  On AMD GPUs CU masks do without a range (GPURT_SM_ALL).
+ * All threads of a block call gpurt_sm_run(), and all of them call the body, which may use __syncthreads().  A block
+ * reads its SM once, but a preempted context may continue on other SMs.  So all tasks need one context (threads of one
+ * process, or MPS).  AMD GPUs have CU masks: use GPURT_SM_ALL.
  */
 #ifndef GPURT_SM_H
 #define GPURT_SM_H
@@ -47,23 +48,23 @@
 #include <stdlib.h>
 
 #define GPURT_SM_ALL (~0U)	/* as a range's count: every SM */
-#define GPURT_SM_MOST 512	/* SMs in a range */
+#define GPURT_SM_MOST 512	/* the most SMs in a range */
 #define GPURT_SM_LAUNCHES 4
 #define GPURT_SM_TOTAL (1U << 31)	/* the most logical blocks */
 
-/* SMs by their physical numbers, as %smid counts.  Numbers need not be contiguous; those that no SM has do no harm. */
+/* SMs by their physical numbers, as %smid counts.  A range may also contain numbers that no SM has. */
 struct gpurt_sm_range {
 	unsigned int first, count;
 };
 
 /* In device memory, one for each launch.  gpurt_sm_launch() fills it in. */
 struct gpurt_sm_control {
-	unsigned long long taken;		/* logical blocks: from the front, and from the back in the upper half */
+	unsigned long long taken;		/* logical blocks: low half from the front, high half from the back */
 	unsigned int done;
 	unsigned int total;
 	unsigned int seated;			/* blocks that stay */
 	unsigned int hold;			/* ns */
-	unsigned int seats[GPURT_SM_MOST];	/* blocks that came to each SM of the range */
+	unsigned int seats[GPURT_SM_MOST];	/* blocks that arrived on each SM of the range */
 };
 
 #define GPURT_SM_NONE (~0U)
@@ -101,13 +102,13 @@ GPURT_SM_DEVICE unsigned int *gpurt_sm_next(void)
 #ifdef __HIP__
 #if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
 #define GPURT_SM_RDNA
-#elif __clang_major__ < 19	/* Old ones do not say the generation, and later ones call this macro deprecated. */
+#elif __clang_major__ < 19	/* Older ones define no macro of the generation, later ones deprecate this macro. */
 #if __AMDGCN_WAVEFRONT_SIZE == 32
 #define GPURT_SM_RDNA
 #endif
 #endif
 
-/* GCN and CDNA: CU, shader array and shader engine of HW_ID.  RDNA: the same of a WGP, of HW_ID1. */
+/* GCN and CDNA: CU, shader array and shader engine from HW_ID.  RDNA: WGP, shader array and engine from HW_ID1. */
 GPURT_SM_DEVICE unsigned int gpurt_sm_id(void)
 {
 #ifdef GPURT_SM_RDNA
@@ -154,7 +155,7 @@ GPURT_SM_DEVICE void gpurt_sm_hold(struct gpurt_sm_control *control, unsigned in
 #define GPURT_SM_DEVICE inline
 #endif
 
-/* The half that the block takes from: 0 the front, 1 the back; GPURT_SM_NONE: none. */
+/* Where the block takes logical blocks: 0 from the front, 1 from the back, GPURT_SM_NONE nowhere. */
 GPURT_SM_DEVICE unsigned int gpurt_sm_seat(struct gpurt_sm_range range, struct gpurt_sm_control *control)
 {
 	unsigned int at, seat;
@@ -167,7 +168,7 @@ GPURT_SM_DEVICE unsigned int gpurt_sm_seat(struct gpurt_sm_range range, struct g
 		return GPURT_SM_NONE;
 	}
 	seat = gpurt_sm_add(&control->seats[at], 1U);
-	if (seat > 1)		/* bounds are about two on an SM */
+	if (seat > 1)		/* bounds assume two blocks on an SM */
 		return GPURT_SM_NONE;
 	gpurt_sm_add(&control->seated, 1U);
 	return seat;
@@ -184,7 +185,7 @@ GPURT_SM_DEVICE unsigned int gpurt_sm_take(struct gpurt_sm_control *control, uns
 	return half ? control->total - 1 - back : front;
 }
 
-/* The whole kernel: calls body(logical block) for all that this block takes. */
+/* The whole kernel: calls body(logical block) for each logical block that this block takes. */
 template <class Body>
 GPURT_SM_DEVICE void gpurt_sm_run(struct gpurt_sm_range range, struct gpurt_sm_control *control, const Body &body)
 {
@@ -199,7 +200,7 @@ GPURT_SM_DEVICE void gpurt_sm_run(struct gpurt_sm_range range, struct gpurt_sm_c
 		block = *next;
 		if (block != GPURT_SM_NONE)
 			body(block);
-		gpurt_sm_barrier();	/* everybody has read *next, and is done */
+		gpurt_sm_barrier();	/* all threads have read *next, and have finished the body */
 		if (block == GPURT_SM_NONE)
 			return;
 		if (gpurt_sm_leads())
@@ -207,7 +208,7 @@ GPURT_SM_DEVICE void gpurt_sm_run(struct gpurt_sm_range range, struct gpurt_sm_c
 	}
 }
 
-/* A number of an SM, or of SMs, in the environment; GPURT_SM_NONE: there is none, or it is too large. */
+/* The number in environment variable @name; GPURT_SM_NONE: the variable is unset, or has no number in range. */
 inline unsigned int gpurt_sm_number(const char *name)
 {
 	const char *text = getenv(name);
@@ -221,8 +222,8 @@ inline unsigned int gpurt_sm_number(const char *name)
 }
 
 /*
- * The SMs that `gpurt run` has given this program, for its task's partition (docs/rtgpu.md).  Returns -ENOENT if it has
- * given none, -EINVAL if GPURT_SM_FIRST and GPURT_SM_COUNT are no range.
+ * The SMs that `gpurt run` has given this program, for its task's partition (docs/rtgpu.md).  Returns -ENOENT if it
+ * gave the program no SMs, -EINVAL if GPURT_SM_FIRST and GPURT_SM_COUNT are no range.
  */
 inline int gpurt_sm_given(struct gpurt_sm_range *range)
 {
@@ -233,10 +234,10 @@ inline int gpurt_sm_given(struct gpurt_sm_range *range)
 	return range->first == GPURT_SM_NONE || !range->count || range->count > GPURT_SM_MOST ? -EINVAL : 0;
 }
 
-/* The fate of a kernel without a block in the range. */
+/* What happens to a kernel without a block in the range. */
 enum gpurt_sm_otherwise {
 	GPURT_SM_FAIL,		/* -EAGAIN; nothing was executed */
-	GPURT_SM_ANYWHERE,	/* it is executed on any SM, also on other tasks'; no bound holds */
+	GPURT_SM_ANYWHERE,	/* any SM executes it, also other tasks' SMs; no bound holds */
 };
 
 struct gpurt_sm_report {
@@ -246,9 +247,9 @@ struct gpurt_sm_report {
 
 /*
  * Executes logical blocks 0 to @total - 1 in @range.  The function @launch(range, control) launches the kernel, waits
- * for it, and returns 0 or an error, which is returned.  Error -EINVAL: the range is empty or too large, or there are
- * too many blocks.  Error -EIO: the kernel ended before its work, so that some logical blocks were begun.  Unless
- * @report is NULL, it gets what happened.
+ * for it, and returns 0 or an error; this error is the result.  -EINVAL: the range is empty or too large, or there are
+ * too many blocks.  -EIO: the kernel ended before its work, and some logical blocks were begun.  @report: NULL, or
+ * where to write what happened.
  */
 template <class Launch>
 int gpurt_sm_launch(struct gpurt_sm_range range, unsigned int total, unsigned int hold_ns,

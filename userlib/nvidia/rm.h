@@ -5,10 +5,10 @@
  * only; what a program does with them is its own.
  *
  * Source: NVIDIA's open-gpu-kernel-modules, releases 535.43.02 to 595.45.04, in the headers that each section names.
- * All of these releases agree, with two exceptions, at struct rm_schedule and RM_STATUS_INVALID_PARAM_STRUCT: scripts/check-abi
- * was run on all of them.  There are no such sources of 610.43.02 to 620.06: what gVisor's nvproxy has of them agrees.
- * In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md says what of this has been seen
- * on hardware.
+ * scripts/check-abi was run on all of these releases: they agree, with two exceptions, at struct rm_schedule and
+ * RM_STATUS_INVALID_PARAM_STRUCT.  The sources of 610.43.02 to 620.06 are not published: gVisor's nvproxy agrees as far
+ * as it has these facts.  In 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md says which
+ * facts have been seen on hardware.
  *
  * The fake drivers of the tests (tests/preload/fakes, tests/unit/probe_fake) state the same facts again on purpose.  If
  * they included this file, a wrong number would agree with itself and every test would pass.
@@ -87,7 +87,7 @@ RM_LAYOUT(rm_transfer, 16);
 /*
  * Classes: cl0000.h, cl0080.h, cl2080.h, cla06c.h, clc637.h, clc638.h and the headers of the channel and compute classes.
  *
- * The class of a channel or of a compute object is another in each architecture.  Only the low byte stays.
+ * Each architecture has classes of its own for channels and compute objects.  Only their low byte is the same.
  */
 #define RM_CLASS_IS_ROOT(class)		((class) <= 0x0001 || (class) == 0x0041)
 #define RM_CLASS_DEVICE			0x0080u
@@ -122,7 +122,7 @@ RM_LAYOUT(rm_transfer, 16);
 #define C2080_DISABLE_CHANNELS	0x2080110bu
 /* Up to release 550.163.01 the call of a channel also has a number for each class of channels (ctrlc36f.h). */
 #define RM_IS_CHANNEL_SCHEDULE(cmd)	(((cmd) & 0xffff) == 0x0103 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
-/* The call for a channel, likewise, and in every release 0x906f0102: ctrl906f.h. */
+/* The reset of a channel, likewise; every release also has 0x906f0102: ctrl906f.h. */
 #define RM_IS_CHANNEL_RESET(cmd)	(((cmd) & 0xffff) == 0x0102 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
 /*
  * Calls for a device: puts channels on the runlist, up to release 560.35.03; takes them off until their work is done
@@ -162,7 +162,8 @@ RM_LAYOUT(rm_pci_info, 12);
 
 /*
  * Releases before 575.51.02 have no @skip_enable: their structure has RM_SCHEDULE_SHORT bytes (ctrla06fgpfifo.h; the
- * structure of a group is the same).  RM compares the size of a control's parameters for equality and refuses any other.
+ * structure of a group is the same).  RM compares the size of a control's parameters for equality and refuses any other
+ * size.
  */
 struct rm_schedule {
 	uint8_t enable, skip_submit, skip_enable;

@@ -39,8 +39,8 @@ void preload_unlock(void)
 }
 
 /*
- * Called with the lock held, which it lets go of meanwhile.  Has the driver switch channels of other processes.  Without
- * TSGs of this process no descriptor leads to the driver.
+ * Called with the lock held, and releases it meanwhile.  Has the driver switch channels of other processes, through a
+ * descriptor of this process's TSGs.
  */
 static int switch_others(const struct board *b, const struct gpurt_channels *channels, bool on)
 {
@@ -50,8 +50,8 @@ static int switch_others(const struct board *b, const struct gpurt_channels *cha
 }
 
 /*
- * Called with the lock held.  Carries out an order, unless a later one was carried out.  Channels of other processes come
- * last, for the lock is let go of.  A later order that is carried out meanwhile has a result of its own.
+ * Called with the lock held.  Carries out an order, unless a later one was carried out.  Channels of other processes
+ * come last, because the lock is released then.  If a later order is carried out meanwhile, its result stays.
  */
 static void obey(struct board *b, const struct gpurt_order *o)
 {
@@ -81,7 +81,7 @@ static void obey(struct board *b, const struct gpurt_order *o)
 		preload_count(COUNT_REFUSED);
 }
 
-/* As switch_others().  Puts channels of others back.  If one cannot be, the rest can, each by a call of its own. */
+/* Like switch_others().  Puts channels of other processes back; if that fails, each channel by a call of its own. */
 static void put_back(const struct board *b, const struct gpurt_channels *channels)
 {
 	struct gpurt_channels one = { .count = 1 };
@@ -97,9 +97,9 @@ static void put_back(const struct board *b, const struct gpurt_channels *channel
 }
 
 /*
- * Called with the lock held.  The host is gone: puts all TSGs back, and those of others that it took off by the @last
- * order.  Nobody repeats this order, so this thread repeats it until the driver has carried it out or the TSGs are gone.
- * After another error the host sends orders to the other processes, which must not run beside the next owner.
+ * Called with the lock held.  The host is gone: puts all TSGs back, also those of others that this agent took off by
+ * the @last order.  No other thread does so: this one tries until the driver has done it or the TSGs are gone.  After
+ * another error the host sends orders to the other processes, which must not run beside the next owner.
  */
 static void abandon(struct board *b, int err, const struct gpurt_order *last)
 {
@@ -152,15 +152,15 @@ static void *serve(void *argument)
 }
 
 /*
- * The begin is posted under the lock that an order against that takes.  So the host has read every such begin when it gets
- * the answer to the order.
+ * Posts the begin under the lock.  An order that forbids such begins also takes this lock.  So the host has read every
+ * such begin when it gets the answer to the order.
  */
 bool agent_begins_freely(unsigned int gpu, unsigned int flags, bool *yields)
 {
 	bool begun = false;
 
 	flags &= ~(unsigned int)(GPURT_BEGIN_WAIT | GPURT_BEGIN_YIELD);
-	if (process_sealed() || gpu >= GPURT_MAX_GPUS)	/* its priority may not be asked for: the host finds it */
+	if (process_sealed() || gpu >= GPURT_MAX_GPUS)	/* a sealed process may not ask for its priority */
 		return false;
 	preload_lock();
 	if (boards[gpu].free && (*yields || !boards[gpu].yields)) {
@@ -184,8 +184,9 @@ void agent_explicit(void)
 }
 
 /*
- * Called with the lock held.  A call for others is made through a descriptor from KEPT on.  If the kernel's table of
- * descriptors grows then, the caller waits for all CPUs (RCU): 8 to 10 ms, during its first segment.  So it grows now.
+ * Called with the lock held.  A call for other processes is made through a descriptor from KEPT on.  If the kernel's
+ * table of descriptors grows then, the caller waits for all CPUs (RCU): 8 to 10 ms, during its first segment.  So it
+ * grows now.
  */
 static void make_room(const struct board *b)
 {
@@ -231,8 +232,8 @@ struct report {
 };
 
 /*
- * Tells the host how many TSGs there are, and carries out the order that the host answers with.  A call for others is left
- * to the agent's thread.  Another agent's call may be for other channels than these, so this one does not rely on it.
+ * Tells the host how many TSGs there are, and carries out the order in its answer.  Calls for other processes are left
+ * to the agent's thread.  Another agent's call may be for other channels than these, so this process switches its own.
  */
 static int declare(struct board *b, const struct report *r)
 {
@@ -352,7 +353,7 @@ static bool is_due(const struct board *b)
 	return b->changed || (b->again && now_ns() >= b->again);
 }
 
-/* The host did not take the process in.  Only that it has no room is for a while. */
+/* The host did not accept the process.  The library asks again only if the host had no room. */
 static void rejected(struct board *b, int err)
 {
 	preload_lock();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * AMD's graphics driver: user queues of /dev/dri (kernel 6.16 and later, amdgpu.user_queue=1 or 2).  They are neither KFD's
- * nor on its runlist, and the driver's interface makes and frees them, and nothing else (AMDGPU_USERQ_OP_CREATE and _FREE in
- * amdgpu_drm.h, 7.2.13).  So nothing takes them off the GPU from outside of the driver: their work runs at any time.
+ * AMD's graphics driver: user queues of /dev/dri (kernel 6.16 and later, amdgpu.user_queue=1 or 2).  They are not on
+ * KFD's runlist.  The driver's interface can only make and free them (AMDGPU_USERQ_OP_CREATE and _FREE in amdgpu_drm.h,
+ * 7.2.13).  So nothing outside of the driver takes them off the GPU: their work runs at any time.
  *
- * They are listed all the same.  A host learns that the process reached tier T0, and that an order off was refused.
+ * The library lists them all the same: a host learns that the process reached tier T0, and refused an order off.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define RENDER		128
 #define USERQ_WHY "user queues of /dev/dri (amdgpu.user_queue): nothing takes them off the GPU, and their work runs at any time"
 
-/* 1 + the minor number; from RENDER on it is a renderD node's. */
+/* The kind of a node: 1 + its minor number, which is at least RENDER for renderD nodes. */
 static int userq_node(const char *path)
 {
 	int minor;

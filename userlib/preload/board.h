@@ -11,7 +11,7 @@
 #define RETRY_NS	1000000
 #define RETRY_MAX_NS	128000000
 #define RETRIES		100
-#define ROOM_NS		1000000000	/* between two questions whether the host has room for one more agent */
+#define ROOM_NS		1000000000	/* how often the host is asked whether it has room for one more agent */
 
 /* One GPU. */
 struct board {
@@ -26,9 +26,9 @@ struct board {
 	bool unmanaged;			/* no host, no host for this GPU, no room there, or an unknown driver release */
 	_Atomic(uint64_t) again;	/* no room: when the host is asked again, ns; 0: it need not be */
 	bool on;			/* what the last order said */
-	uint64_t set;			/* changes with the TSGs' channels, and where one may have been enabled */
+	uint64_t set;			/* changes when the TSGs' channels change or may have been enabled */
 	bool free;			/* the process may begin without asking, as the last order said */
-	bool yields;			/* the same beside others */
+	bool yields;			/* the process may begin beside others, likewise */
 	unsigned int slice_us;		/* of the group for kernels, as the last order said; 0: its own */
 	bool uncut;			/* the driver has refused a slice */
 	int result;			/* of the last order */
@@ -43,11 +43,11 @@ extern struct board boards[GPURT_MAX_GPUS];
  */
 int board_turn(struct board *b, bool on);
 /*
- * Called with the lock held.  Sets the slice of groups for kernels that have another one.  Returns whether all have it now.
- * A refusal is no failure of an order: the host is told.
+ * Called with the lock held.  Sets the ordered slice of groups for kernels.  Returns whether all have that slice now.
+ * If the driver refuses, the order has not failed, but the host is told.
  */
 bool board_slice(struct board *b);
-/* Called with the lock held.  Whether the host may order slices there. */
+/* Called with the lock held.  Whether the host may order slices for the board. */
 bool board_single(const struct board *b);
 /* Called with the lock held.  Forgets which TSGs are on or off. */
 void board_doubt(struct board *b);
@@ -62,7 +62,7 @@ void board_channels(struct board *b, struct gpurt_channels *channels);
  * instance if all are on one.
  */
 void board_driver(const struct board *b, char text[GPURT_NAME_LEN]);
-/* Called with the lock held.  The lowest tier of the families of the process's TSGs there, and how and why. */
+/* Called with the lock held.  The lowest tier of the families of the board's TSGs.  @how: its method and reason. */
 unsigned int board_tier(const struct board *b, const char **how);
 void pause_ns(long ns);
 

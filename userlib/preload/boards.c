@@ -284,7 +284,7 @@ static bool behind(const struct board *b)
 	return false;
 }
 
-/* A group that the program has made, or whose slice it has set, has the slice before the program can use it. */
+/* Sets the ordered slice of groups that the program has made or resliced, before the program can use them. */
 static void slice_new(struct board *b)
 {
 	const struct tsg *tsg;

@@ -101,7 +101,7 @@ static void *stream_of_launch(const struct launch_config *config)
 	WAIT(name, segments_snapshot_context(current_context()), params, args)
 #define WAIT_CONTEXT(name, per_thread, stream, params, args)			\
 	WAIT(name, segments_snapshot_context(context ? context : current_context()), params, args)
-/* Ends all work of the device's primary context. */
+/* Waits for all work of the device's primary context. */
 #define WAIT_PRIMARY(name, per_thread, stream, params, args)			\
 	WAIT(name, segments_snapshot_context(primary_context((int)device)), params, args)
 
@@ -122,7 +122,7 @@ static const void *primary_context(int device)
 	return context;
 }
 
-/* The stream of a green context belongs to the primary context, and a wait for that waits for the stream. */
+/* A green context's stream belongs to the primary context: a wait for that context waits for the stream, too. */
 static struct place of_green_stream(void *stream)
 {
 	struct place place = here(stream, false);

@@ -9,8 +9,8 @@
 #include "preload.h"
 
 /*
- * Descriptors from this number on are not tracked.  A process has that many only if its limit was raised.  If it then opens
- * a driver, it says so.
+ * Descriptors from this number on are not tracked.  A process has such descriptors only if its limit was raised.  If
+ * one of them is a driver's, the library says so.
  */
 #define DESCRIPTORS 65536
 

@@ -67,8 +67,8 @@ static bool is_captured(const void *stream)
  * makes the queue.  The program does not get to see that the query failed, for example because the stream is busy.
  *
  * The query of the default stream touches no capture.  A query of the thread's default stream would end all captures of
- * other threads in global mode (StreamCaptureOngoing() in hip_stream.cpp, ROCm 5.7 to 7.0).  Its queue is there once
- * is_captured() has asked (isValid(), getStreamPerThread()).
+ * other threads in global mode (StreamCaptureOngoing() in hip_stream.cpp, ROCm 5.7 to 7.0).  That stream's queue exists
+ * once is_captured() has asked (isValid(), getStreamPerThread()).
  */
 static void make_queue(int device)
 {
@@ -206,8 +206,8 @@ void *hip_wrapper(const char *name, void *real, const void *caller)
 }
 
 /*
- * For hipGetProcAddress().  Only its address tells which form of the function @real is: the releases differ in what
- * they make of versions and flags.  If it is another interposer's, the name has to do.
+ * For hipGetProcAddress().  Only the address of @real tells which form of the function it is, because releases
+ * interpret versions and flags differently.  If @real is another interposer's, the name decides.
  */
 static void *looked_up(const char *name, void *real, const void *caller)
 {

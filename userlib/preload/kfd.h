@@ -16,7 +16,7 @@
 #define KFD_COMPUTE		0
 #define KFD_COMPUTE_AQL		2
 
-/* The layouts of include/uapi/linux/kfd_ioctl.h.  CREATE_QUEUE has here the part that all releases have. */
+/* The layouts of include/uapi/linux/kfd_ioctl.h.  CREATE_QUEUE is the part that all releases share. */
 struct kfd_create_queue {
 	uint64_t ring, write_pointer, read_pointer, doorbell;
 	uint32_t ring_size, gpu, type, percentage, priority, queue;
@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct kfd_update_queue) == 24 && sizeof(struct kfd_cu_mas
 
 /*
  * The graphics driver's user queues, in include/uapi/drm/amdgpu_drm.h: the number of the request, and the beginning of
- * union drm_amdgpu_userq.  The answer to a call to make one is the queue's number, in place of @op.
+ * union drm_amdgpu_userq.  When a queue is made, the driver writes its number over @op.
  */
 #define USERQ		0x56
 #define USERQ_CREATE	1
@@ -51,11 +51,11 @@ struct kfd_chip {
 #define KFD_GPUS	128	/* that a machine may have: 8 with 8 partitions each, and more */
 
 /* kfd_topology.c */
-/* KFD's own number of the GPU with that @id, by the order of its nodes, or KFD_GPUS if the topology does not have it. */
+/* KFD's own number of the GPU with that @id, in the order of nodes; KFD_GPUS: the topology lacks it. */
 unsigned int kfd_gpu(uint32_t id);
 /* The compute units of a GPU that kfd_gpu() has returned. */
 const struct kfd_chip *kfd_chip(unsigned int gpu);
-/* The same of the GPU at a PCI address. */
+/* Like kfd_gpu(), for the GPU at a PCI address. */
 unsigned int kfd_gpu_at(const char *device);
 /* Its PCI address. */
 const char *kfd_device(unsigned int gpu);

@@ -47,7 +47,7 @@ static bool has(const struct mask *mask, unsigned int bit)
 	return mask->words[bit / 32] >> bit % 32 & 1;
 }
 
-/* Whether the mask has any of the compute units of one XCC.  Bits are dealt to XCCs first. */
+/* Whether the mask has any of the compute units of one XCC.  Successive bits go to successive XCCs. */
 static bool any(const struct mask *mask, const struct kfd_chip *chip, unsigned int xcc)
 {
 	unsigned int i, bits = 32 * mask->count;
@@ -72,8 +72,8 @@ static bool splits_pairs(const struct mask *mask, const struct kfd_chip *chip)
 }
 
 /*
- * Whether this Linux maps bits to this chip's compute units: rule E5.  A release that is not known is taken for right.
- * Before 6.12, with several XCCs some keep all their units.
+ * Whether this Linux maps bits to this chip's compute units: rule E5.  An unknown release counts as right.  Before
+ * 6.12, some of several XCCs keep all their units.
  */
 static bool maps(const struct kfd_chip *chip)
 {
@@ -90,7 +90,7 @@ static bool maps(const struct kfd_chip *chip)
 
 /*
  * Why a queue with this mask could hang, or NULL.  The reasons are E1, E2, E5 of `gpurt plan masks check`, and E7 if an
- * XCC has no unit.  The test tests/masks/test_driver.py holds this and analysis/masks/lint.py alike.
+ * XCC has no unit.  The test tests/masks/test_driver.py compares this with analysis/masks/lint.py.
  */
 static const char *unusable(const struct mask *mask, const struct kfd_chip *chip)
 {
@@ -147,7 +147,7 @@ void kfd_confine(int fd, uint32_t queue, const struct kfd_chip *chip)
 		preload_say_once("GPURT_CU_MASK=%s: %s; the queue may use every compute unit", text(), why);
 }
 
-/* A request that the driver refuses is passed on for the driver to refuse. */
+/* Passes on unchanged a request that the driver will refuse. */
 int kfd_set_mask(int fd, unsigned long request, const struct kfd_cu_mask *program, const struct kfd_chip *chip)
 {
 	const uint32_t *words = (const uint32_t *)(uintptr_t)program->address;

@@ -24,10 +24,10 @@
 enum { LIVING, LEAVING };
 
 /*
- * Queues belong to a context, and their numbers are the context's.  The process's own context is that of every descriptor of
- * /dev/kfd, and outlives them all (kfd_release() in kfd_chardev.c).  Its queues are listed under one open file, `home`, of
- * which the agent keeps a descriptor.  CREATE_PROCESS makes a context of one open file alone, and that ends with the
- * file: no descriptor of such a file is kept.
+ * A context owns queues and numbers them.  All descriptors of /dev/kfd share the process's own context, which outlives
+ * them (kfd_release() in kfd_chardev.c).  Its queues are listed under one open file, `home`, of which the agent keeps a
+ * descriptor.  CREATE_PROCESS makes a context of one open file alone, which ends with that file: the agent keeps no
+ * descriptor of it.
  */
 enum { NODE_PROCESS = 1, NODE_CONTEXT };
 static struct gpu_file *home;
@@ -141,8 +141,8 @@ static bool refused_percentage(uint32_t percentage)
 }
 
 /*
- * Stores the settings that the program wants for its queue, to be restored when it may run.  With @held the driver was
- * not told the percentage, and has the queue inactive.
+ * Stores the settings that the program wants for its queue, to be restored when it may run.  @held: the driver was not
+ * told the percentage, and the queue is inactive.
  */
 static void want(struct tsg *tsg, uint64_t ring, uint32_t ring_size, uint32_t percentage, uint32_t priority, bool held)
 {
@@ -203,7 +203,7 @@ static bool created(int fd, const struct kfd_create_queue *c, struct tsg like, b
 	return tsg;
 }
 
-/* A queue that was made inactive and is not listed: nothing else would make it active. */
+/* Activates a queue that was made inactive and could not be listed: nothing else would. */
 static void activate(int fd, const struct kfd_create_queue *c)
 {
 	struct tsg like = { .handle = c->queue, .address = c->ring, .parent = c->ring_size, .value[1] = c->priority };
@@ -269,8 +269,8 @@ static int change(int fd, struct kfd_update_queue *u)
 }
 
 /*
- * The queue is listed until the driver has destroyed it, because it can run until then.  Some errors (of the preemption)
- * say that the call failed and the queue is gone all the same (pqm_destroy_queue() in kfd_process_queue_manager.c).
+ * The queue is listed until the driver has destroyed it, because it can run until then.  After some errors (of the
+ * preemption) the queue is gone although the call failed (pqm_destroy_queue() in kfd_process_queue_manager.c).
  */
 static int destroy(int fd, unsigned long request, struct kfd_destroy_queue *d)
 {
@@ -307,7 +307,7 @@ static int set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mas
 	return kfd_set_mask(fd, request, mask, kfd_chip(gpu));
 }
 
-/* The driver takes any size of a call's arguments: what is missing is 0, and what is too much is ignored (kfd_ioctl()). */
+/* The driver takes arguments of any size: missing bytes are 0, surplus bytes are ignored (kfd_ioctl()). */
 static int kfd_call(int fd, unsigned long request, void *argument)
 {
 	size_t size = _IOC_SIZE(request);

@@ -4,12 +4,12 @@
  * a slot for the real function.  The slot is filled when the program looks the function up by name, or on first use.
  *
  * All have the same parameters: the symbol, whether its default stream is that of the thread, the stream, the
- * parameters and the arguments.  A function gives work to that stream or waits for it (NULL: the default stream).  A
- * parameter that a macro reads has one of these names: stream, event, context, made (where the new stream goes), flags.
- * wrappers.py writes them from a table.
+ * parameters and the arguments.  A function gives work to that stream or waits for it (NULL: the default stream).
+ * Macros read parameters by these names: stream, event, context, made (where the new stream goes), flags.  wrappers.py
+ * writes the wrappers from a table.
  *
- * The real function of a wrapper is the next one in the order of libraries.  It belongs to another interposer behind this
- * library, which goes on to the driver's, or to the driver.
+ * The real function of a wrapper is the next one in the order of libraries: the driver's, or the function of another
+ * interposer behind this library, which calls the driver's.
  *
  * A file that includes this header defines FAILURE, what a wrapper returns if there is no real function, and:
  *	void *driver_symbol(const char *name)			the driver's own function
@@ -26,7 +26,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The driver's own function, which no wrapper sees called. */
+/* Defines a function that calls the driver's own, past all wrappers. */
 #define ASK(name, params)							\
 	static int (*name) params;						\
 	name = name ? name : (__typeof__(name))driver_symbol(#name)
@@ -49,12 +49,12 @@ struct entry_point {
 	void **real;
 };
 
-/* The wrapper that this thread is in: its slot; and an address in the code that called the last one. */
+/* The slot of the wrapper that this thread is in, and an address in the code that called the last wrapper. */
 static _Thread_local struct { void *slot; const void *caller; } inside __attribute__((tls_model("initial-exec")));
 
 /*
- * Another interposer may have found this wrapper where it looked for the driver's function.  So a wrapper that is called
- * while it waits for its real function has been passed already, and the driver comes next.
+ * Another interposer may take this wrapper for the driver's function.  Then it calls the wrapper while the wrapper
+ * waits for its real function, and the wrapper calls the driver.
  */
 #define REAL(name, params, args)						\
 	static int (*real_##name) params;					\
@@ -123,7 +123,7 @@ static inline void launched_all(void *launches)
 		segments_launched(list->launches[--list->number]);
 }
 
-/* The real call of a launch, which is under way until the call returns or its thread is cancelled in there. */
+/* The real call of a launch, which is under way until the call returns or its thread is cancelled inside it. */
 #define REAL_CALL(over, launch, name, args)					\
 	do {									\
 		pthread_cleanup_push(over, launch);				\
@@ -136,7 +136,7 @@ static inline void launched_all(void *launches)
 /* Gives work to the stream and returns at once. */
 #define WORK(name, per_thread, stream, params, args)				\
 	STREAM_WORK(name, per_thread, stream, params, args, false)
-/* The same: a kernel, and nothing else. */
+/* The same for work that is one kernel. */
 #define KERNEL(name, per_thread, stream, params, args)				\
 	STREAM_WORK(name, per_thread, stream, params, args, true)
 #define STREAM_WORK(name, per_thread, stream, params, args, is_kernel)		\
@@ -183,7 +183,7 @@ REAL(name, params, args)							\
 	return result;								\
 }
 
-/* Takes its turn in the stream, but gives the GPU no work that anything waits for by itself. */
+/* Is ordered in the stream, but is no GPU work that the program must wait for. */
 #define TURN(name, per_thread, stream, params, args)				\
 	BEFORE(name, take_turn(here(stream, per_thread)), params, args)
 
@@ -214,7 +214,7 @@ REAL(name, params, args)							\
 #define COPY(name, per_thread, stream, params, args)				\
 	COPY_IF(name, per_thread, stream, true, params, args)
 
-/* Waits for what @taken holds, or returns whether it is done. */
+/* Waits for the work of snapshot @taken, or returns whether that work is done. */
 #define WAIT(name, taken, params, args)						\
 REAL(name, params, args)							\
 {										\
@@ -285,7 +285,7 @@ REAL(name, params, args)							\
 
 #define DESTROY_EVENT(name, per_thread, stream, params, args) BEFORE(name, segments_destroy_event(event), params, args)
 
-/* Records the event with work that is not known here. */
+/* Records the event with work that the library does not know. */
 #define FORGET_EVENT(name, per_thread, stream, params, args) BEFORE(name, segments_forget_event(event), params, args)
 
 #define MAKE_STREAM(name, per_thread, stream, params, args)			\
@@ -311,7 +311,7 @@ static inline bool same_library(const void *a, const void *b)
 	return a && b && dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
 }
 
-/* The type of the symbol at the address.  A program's own entry to another library's function counts as none. */
+/* The type of the symbol at the address.  A program's PLT entry for another library's function has STT_NOTYPE. */
 static inline unsigned int symbol_type(const void *address)
 {
 	const ElfW(Sym) *symbol = NULL;
@@ -322,7 +322,7 @@ static inline unsigned int symbol_type(const void *address)
 	return ELF64_ST_TYPE(symbol->st_info);
 }
 
-/* Programs that look all of the driver up keep it in variables of the same names. */
+/* Programs that look up all of the driver's functions keep the addresses in variables of the same names. */
 static inline bool is_variable(const void *address)
 {
 	return symbol_type(address) == STT_OBJECT;
@@ -347,7 +347,7 @@ static inline bool comes_before(const void *address)
 	return its && map && its != library_of((const void *)comes_before);
 }
 
-/* Whether the library that the code at @caller is in has the function, too. */
+/* Whether the library with the code at @caller also has the function. */
 static inline bool has_too(const void *caller, const char *name)
 {
 	struct link_map *map = library_of(caller);
@@ -375,8 +375,8 @@ static inline bool is_next(const struct driver *driver)
 }
 
 /*
- * Returns the real function for a wrapper if a look-up has @found, or NULL.  It is the next library's, if @found is the
- * driver's and the next one goes on to that.
+ * Returns the real function for a wrapper if a look-up has @found, or NULL.  It is the next library's if @found is the
+ * driver's and the next library's function calls the driver's.
  */
 static inline void *chained(const struct driver *driver, const char *name, void *found)
 {
@@ -392,9 +392,9 @@ static inline void *chained(const struct driver *driver, const char *name, void 
 }
 
 /*
- * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  The address @caller
- * is in the code that looks up.  Another interposer gets this library's: those before this one have been called already.
- * An interposer before this library also gets its own function if it asks for that.
+ * Returns the first of the entry's wrappers in the order of libraries; its calls reach what a look-up has @found.
+ * @caller: an address in the code that looks up.  If that code is another interposer's, returns this library's wrapper,
+ * because earlier ones have been called already.  An earlier interposer that looks up its own function gets that.
  */
 static inline void *entry_wraps(const struct driver *driver, const struct entry_point *entry, void *found, const void *caller)
 {

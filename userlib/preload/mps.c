@@ -21,12 +21,12 @@
 
 #define MPS_WHY "a client of MPS: its work is on channels of the MPS server, which serves others, too; no segments are made"
 
-/* It has no descriptor: nothing is called. */
+/* The MPS server.  It has no descriptor, so the library makes no ioctl. */
 static struct gpu_file server = { .family = &family_nvidia_mps };
 
 /*
- * Whether a daemon is behind the socket.  The daemon does not notice, because its socket is none for datagrams.  The kernel
- * says so only where a process has the socket (unix_find_bsd() in net/unix/af_unix.c).
+ * Whether a daemon is behind the socket.  Connects a datagram socket: the kernel refuses its type only where a process
+ * has the socket (unix_find_bsd() in net/unix/af_unix.c).  The daemon does not notice.
  */
 static bool runs(void)
 {
@@ -62,7 +62,7 @@ static bool has_its_own(void)
  */
 static unsigned int number_of(const char *address)
 {
-	bool only = gpurt_mig_gpus("/sys/bus/pci/devices") == 1;	/* else a host of agents cannot know which */
+	bool only = gpurt_mig_gpus("/sys/bus/pci/devices") == 1;	/* else agents' hosts cannot know which */
 
 	return numbers_of("nvidia-mps", *address ? address : NULL, only ? 0 : NO_GPU);
 }

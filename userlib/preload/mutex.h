@@ -31,7 +31,7 @@ static inline void mutex_release(pthread_mutex_t *mutex)
 	mutex_checked(pthread_mutex_unlock(mutex));
 }
 
-/* When the library is loaded; and in a child, whose parent's threads had it. */
+/* Called when the library is loaded, and in a child, where a thread of the parent may have held the mutex. */
 static inline void mutex_begins(pthread_mutex_t *mutex)
 {
 #ifdef PRELOAD_CHECKS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The process's GPUs, and which of the host's each is.  GPUs of a host whose driver switches them have addresses, and a
+ * The process's GPUs, and the host's number of each.  GPUs of a host whose driver switches them have addresses, and a
  * process finds its GPU by the address.  GPUs of agents have none: there the driver's own number counts, which is the
  * same in every process.
  *
@@ -20,7 +20,7 @@
 static struct { bool there; char device[GPURT_NAME_LEN]; } hosts[GPURT_MAX_GPUS];
 static atomic_bool asked;
 
-/* Called without the lock, before the process has anything on a GPU.  Without a host, or sealed, nothing is learned. */
+/* Called without the lock, before the process has anything on a GPU.  Learns nothing without a host, or if sealed. */
 void numbers_learn(void)
 {
 	struct gpurt_query found[GPURT_MAX_GPUS];
@@ -46,7 +46,7 @@ void numbers_learn(void)
 	preload_leave();
 }
 
-/* Whether @address is the function @part of the PCI device, which the host calls @device, "/" and the part. */
+/* Whether @address has as PCI function the partition that follows @slash in the host's name @device. */
 static bool is_part(const char *device, const char *slash, const char *address)
 {
 	const char *function = strchr(device, '.');
@@ -56,8 +56,8 @@ static bool is_part(const char *device, const char *slash, const char *address)
 }
 
 /*
- * KFD and HIP give each partition of a GPU a function of its own: node_id is in location_id (kfd_topology.c, 6.12).  On PCI
- * there is one, 0, and the host names the partitions behind it.
+ * KFD and HIP give each partition of a GPU a PCI function of its own: node_id is in location_id (kfd_topology.c, 6.12).
+ * Really the GPU has function 0 only, and the host appends "/" and the partition.
  */
 static bool is_at(const char *device, const char *address)
 {
@@ -101,12 +101,12 @@ unsigned int numbers_of(const char *driver, const char *address, unsigned int in
 		preload_say("%s: %s%s: its work is not managed", driver,
 			    address ? "the host has no GPU at " : "the address of a GPU cannot be found out",
 			    address && !*address ? "the system's own bus" : address ? address : "");
-		atomic_store(&asked, false);	/* one may have come since */
+		atomic_store(&asked, false);	/* the host may have got this GPU since */
 	}
 	return gpu;
 }
 
-/* The address of a runtime's device, as PCI has it, or "".  Two devices with one address have none. */
+/* The address of a runtime's device, as PCI has it, or "".  If two devices have the same address, neither has one. */
 static void find_address(int device, pci_bus_id *ask, char text[GPURT_NAME_LEN])
 {
 	char other[GPURT_NAME_LEN];

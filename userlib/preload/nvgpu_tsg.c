@@ -3,8 +3,8 @@
  * nvgpu (Tegra): each time-slice group has a descriptor of its own, from the TSG node or from the control node.
  * DISABLE and PREEMPT on it take the group off the GPU.  ENABLE puts it back.
  *
- * The driver enables groups on many other occasions, and it does not remember that they were disabled.  To bind a channel
- * to a group enables nothing.  These calls enable, in L4T r32.7.1, 35.6.0 and r36.4.
+ * The driver enables groups on many other occasions, and it does not remember that they were disabled.  Binding a
+ * channel to a group enables nothing.  These calls enable, in L4T r32.7.1, 35.6.0 and r36.4.
  *	SETUP_BIND and its older forms, on the channel: from then on it runs (common/fifo/channel.c, tsg_gv11b_fusa.c).
  *	UNBIND, and the end of a channel's last descriptor: the group's other channels (common/fifo/tsg.c).
  *	On a channel: PREEMPT, SET_PREEMPTION_MODE, ALLOC_OBJ_CTX (common/gr/gr_setup.c), ENABLE, SET_BOOSTED_CTX, and
@@ -13,8 +13,8 @@
  *	nvgpu_channel_resume_all_serviceable_ch(), in r32 gk20a_channel_resume()).  Work that is submitted with SUBMIT keeps
  *	the power on until it is done.  So a group that is off can be enabled then only if it has no such work, and is
  *	switched again when it gets some.
- * Some do so also when they fail.  So all groups are switched again after each call that is not known to leave them
- * alone.
+ * Some of these calls enable groups even when they fail.  So the library switches all groups again after each call that
+ * is not known to leave them alone.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,8 +25,8 @@
 enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
 
 /*
- * Calls of the control node, type 'G'.  The answer begins with a new descriptor; so does that of OPEN, of a channel
- * node.
+ * Calls of the control node, type 'G'.  Their answers, like the answer to OPEN of a channel node, begin with a new
+ * descriptor.
  */
 #define OPEN_TSG		9
 #define OPEN_CHANNEL		11
@@ -60,8 +60,8 @@ static int nvgpu_node(const char *path)
 }
 
 /*
- * A process has a group in common with another one.  The driver switches all channels of a group, so each of the two
- * switches the other's, too.
+ * The process shares a group with another process.  The driver switches all channels of a group, so each process also
+ * switches the other's channels.
  */
 static bool shared;
 #define SHARED "a group is shared with another process: each of them switches the work of both"
@@ -80,7 +80,7 @@ static struct tsg *add(struct gpu_file *file)
 	return agent_add(&(struct tsg){ .file = file, .gpu = numbers_of("nvgpu-tsg", "", 0), .empty = true });
 }
 
-/* The driver has made a descriptor, which no call of open() showed. */
+/* The driver has made a descriptor without a call of open(). */
 static struct tsg *made(const void *answer, const char *path)
 {
 	struct gpu_file *file;

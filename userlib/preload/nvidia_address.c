@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Where NVIDIA's GPUs are on PCI.  A device's instance is the lowest number that was free when somebody opened it first, so
- * it says nothing to another driver's user.  The library asks the driver as the program's own client, by three controls
- * that any process may make.  They change nothing.
+ * Where NVIDIA's GPUs are on PCI.  A device's instance is the lowest number that was free when a process first opened
+ * the device, so it means nothing outside this driver.  The library asks the driver as the program's own client, by
+ * three controls that any process may make.  They change nothing.
  */
 #include "nvidia.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * NVIDIA's driver for discrete GPUs.  The process's own calls tell which time-slice groups and channels it has, and what
- * it has scheduled and disabled itself.  A channel without a group has a group that only the driver knows
- * (kernel_channel.c), so the channel itself is what is switched.
+ * NVIDIA's driver for discrete GPUs.  The process's own calls tell which time-slice groups and channels it has, and
+ * what it has scheduled and disabled itself.  A channel without a group has a group that only the driver knows
+ * (kernel_channel.c), so the library switches the channel itself.
  *
  * On a GPU that is divided (MIG), a device belongs to the GPU instance that is allocated below its subdevice.  The
  * driver puts the device's groups on the engines of that instance (kmigmgrGetInstanceRefFromDevice() in
@@ -58,7 +58,7 @@ static unsigned int instance_number(uint32_t device, uint32_t instance)
 	return number;
 }
 
-/* Major releases whose published sources have the layouts of rm.h, and behind them those that a second source has. */
+/* Major releases with the layouts of rm.h: first the published ones, then releases known from a second source. */
 static const unsigned int releases[] = { 535, 545, 550, 555, 560, 565, 570, 575, 580, 590, 595, 610, 615, 620 };
 #define SECOND_SOURCE 610
 
@@ -82,8 +82,8 @@ static bool nvidia_known(char *why, size_t size)
 }
 
 /*
- * GPURT_FORCE=1 has an unknown release tried.  A structure's size does not show where its members are.  So the
- * structure must say what another call says: there is a GPU with the device's instance.
+ * With GPURT_FORCE=1 the library tries an unknown release.  A structure's size does not show where its members are.  So
+ * another call must confirm the device's instance: it lists a GPU of that instance.
  */
 static bool verified(const struct tsg *tsg)
 {
@@ -120,7 +120,7 @@ static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare, 
 		agent_refresh(tsg);
 }
 
-/* The number of 32 bits at @offset of an allocation's parameters, which RM reads by the class, whatever their size. */
+/* The 32-bit number at @offset of an allocation's parameters.  RM reads them by the class, whatever their size. */
 static uint32_t parameter(const struct rm_alloc *a, size_t offset)
 {
 	uint32_t value = 0;
@@ -214,8 +214,8 @@ static void scheduled(struct gpu_file *file, const struct rm_control *c)
 }
 
 /*
- * START_CHANNELS has put channels on the runlist, which GPFIFO_SCHEDULE must do when the groups are put back.  All groups of
- * the client count: which channels are listed where is not documented.
+ * START_CHANNELS has put channels on the runlist, so GPFIFO_SCHEDULE must put their groups back later.  All groups of
+ * the client count, because it is not documented which channels the call lists.
  */
 static void started(struct gpu_file *file, const struct rm_control *c)
 {
@@ -255,7 +255,7 @@ static void disabled(struct gpu_file *file, const struct rm_control *c)
 	}
 }
 
-/* The program's own time slice holds again when the group is put back. */
+/* Notes the program's own time slice, which holds again when the group is put back. */
 static void sliced(struct gpu_file *file, const struct rm_control *c)
 {
 	struct tsg *tsg = agent_find(file, c->client, c->object);
@@ -267,9 +267,9 @@ static void sliced(struct gpu_file *file, const struct rm_control *c)
 }
 
 /*
- * Firmware carries these out, and the sources do not say whether it leaves channels off that are off.  START_CHANNELS is
- * documented to put them on the runlist.  PREEMPT with wait disables a group, and enables it in the end
- * (kernel_channel_group_api.c, 615.71.09).  nvgpu, whose sources are open, does so when it changes a context.  A program
+ * Firmware carries these calls out, and the sources do not say whether channels that are off stay off.  START_CHANNELS
+ * is documented to put them on the runlist.  PREEMPT with wait disables a group, and enables it in the end
+ * (kernel_channel_group_api.c, 615.71.09).  nvgpu, an open driver, does the same when it changes a context.  A program
  * makes few of these calls, most of them when it starts.
  */
 static bool may_enable(uint32_t command)

@@ -4,11 +4,11 @@
  *
  * GPURT_NVIDIA_METHOD:
  *	disable		FIFO_DISABLE_CHANNELS.  The driver documents that the channels are preempted and stay off
- *			(ctrl2080fifo.h).  The driver's UVM part does the same (nv_gpu_ops.c).  The call is marked to take
- *			the driver's system-wide lock for reading only.  The driver has it only where GSP firmware runs the
- *			GPU (kernel_fifo_ctrl.c; all of release 570.86.15).
+ *			(ctrl2080fifo.h).  The driver's UVM part does the same (nv_gpu_ops.c).  The call is marked to
+ *			take the driver's system-wide lock for reading only.  The driver has the call only where GSP
+ *			firmware runs the GPU (kernel_fifo_ctrl.c; all of release 570.86.15).
  *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.  Under GSP firmware
- *			the group goes on (H200, release 580.159.04: docs/hardware), so this is a hint there, tier T0.
+ *			the group runs on (H200, release 580.159.04: docs/hardware), so this is a hint there, tier T0.
  * The default is disable; where the driver does not support it, schedule.
  */
 #define _GNU_SOURCE
@@ -79,7 +79,7 @@ static int cannot(const char *what)
 	return -EOPNOTSUPP;
 }
 
-/* The size that the program's own call had, or before its first one the size that its release has. */
+/* The size in the program's own call, or before its first call the size in the driver's release. */
 static uint32_t schedule_size(void)
 {
 	char version[64];
@@ -96,7 +96,7 @@ static bool belongs(const struct rm_object *o, const struct tsg *tsg)
 	       (o->parent == tsg->handle || o->handle == tsg->handle);
 }
 
-/* Scheduling the group has enabled all its channels: disables again those that the program had disabled itself. */
+/* GPFIFO_SCHEDULE has enabled all channels: disables again the channels that the program itself had disabled. */
 static int stop_again(const struct tsg *tsg, int fd)
 {
 	struct rm_schedule off = { .enable = 0 };
@@ -141,13 +141,13 @@ static struct rm_object *subdevice_of(const struct tsg *tsg)
 	return NULL;
 }
 
-/* Whether a channel is switched with the TSG.  One that the program has disabled itself is not enabled. */
+/* Whether a channel is switched with the TSG.  A channel that the program itself has disabled is not enabled. */
 static bool switches(const struct rm_object *o, const struct tsg *tsg, bool on)
 {
 	return belongs(o, tsg) && !(on && o->stopped);
 }
 
-/* Disables all channels, or enables those that the program has not disabled itself, as many a call as it can take. */
+/* Disables all channels, or enables those that the program has not disabled itself, in as few calls as possible. */
 static int by_channels(struct tsg *tsg, int fd, bool on)
 {
 	struct rm_object *o = rm_objects, *subdevice = subdevice_of(tsg);
@@ -170,7 +170,7 @@ static int by_channels(struct tsg *tsg, int fd, bool on)
 	return err;
 }
 
-/* 0 restores the slice that the group had, which is read before the first change. */
+/* Sets the slice.  0 restores the group's own, which is read before the first change. */
 int nvidia_slice(struct tsg *tsg, int fd, unsigned int us)
 {
 	uint64_t slice_us = us ? us : TSG_SLICE_US(tsg);
@@ -190,8 +190,8 @@ int nvidia_slice(struct tsg *tsg, int fd, unsigned int us)
 }
 
 /*
- * Groups of copy engines are on runlists of their own.  A second handle of a group counts as another one.  Nobody has
- * seen a part of a divided GPU keep to slices.  A channel without a group has no slice that can be set.
+ * Groups of copy engines are on runlists of their own.  A second handle of a group counts as a second group.  No part
+ * of a divided GPU was seen to keep to slices.  A channel without a group has no slice that can be set.
  */
 bool nvidia_single(const struct tsg *tsgs)
 {
@@ -216,8 +216,8 @@ enum rm_method nvidia_method(void)
 }
 
 /*
- * A TSG keeps the method that was found for it, so that the method that took it off also puts it back.  If the driver
- * does not support a call, it has changed nothing.
+ * A TSG keeps the method that was found for it: the method that took the TSG off also puts it back.  If the driver does
+ * not support a call, it has changed nothing.
  */
 int nvidia_turn(struct tsg *tsg, int fd, bool on)
 {
@@ -236,14 +236,14 @@ int nvidia_turn(struct tsg *tsg, int fd, bool on)
 	return err == -EOPNOTSUPP ? by_schedule(tsg, fd, on) : err;
 }
 
-/* A number of TSGs, and all their channels, which one call switches. */
+/* TSGs that one call switches, with all their channels. */
 struct batch {
 	struct rm_disable_channels call;
 	struct tsg *tsgs[RM_CHANNELS_MAX];
 	unsigned int count;
 };
 
-/* Adds all channels of a TSG that by_channels() would switch, or none, if they do not all fit. */
+/* Adds all channels of a TSG that by_channels() would switch; if they do not all fit, adds none. */
 static void batch_add(struct batch *batch, struct tsg *tsg, bool on)
 {
 	uint32_t before = batch->call.count;
@@ -285,8 +285,8 @@ static void batch_run(struct batch *batch, const struct rm_object *subdevice, in
 
 /*
  * A call to the firmware takes a tenth of a millisecond and more, and CUDA makes groups for copies beside the one for
- * kernels.  So the groups of a process are switched by one call: those of the first TSG's subdevice.  If the driver refuses,
- * each group is tried by itself, so that one that is broken keeps no other on the GPU.
+ * kernels.  So the groups of a process are switched by one call: those of the first TSG's subdevice.  If the driver
+ * refuses, each group is tried by itself, so that a broken group keeps no other on the GPU.
  */
 void nvidia_together(struct tsg *tsgs, bool on)
 {
@@ -309,7 +309,7 @@ void nvidia_together(struct tsg *tsgs, bool on)
 		batch_run(&batch, subdevice, files_descriptor(file), on);
 }
 
-/* The firmware switches channels of any process.  Those that their program has disabled itself are off. */
+/* The firmware switches channels of any process.  Channels that the program itself has disabled are left out. */
 void nvidia_channels(struct tsg *tsgs, struct gpurt_channels *channels)
 {
 	struct batch batch = { .call.disable = 1 };
@@ -332,8 +332,8 @@ void nvidia_channels(struct tsg *tsgs, struct gpurt_channels *channels)
 }
 
 /*
- * The call was seen to stop others on one GPU with one release (docs/hardware).  Agents that rely on it were run on no
- * GPU.  A release whose call did nothing for others would isolate nobody.
+ * The call was seen to stop others on one GPU with one release (docs/hardware).  No GPU has run agents that rely on it.
+ * A release whose call did nothing for others would isolate nobody.
  */
 bool nvidia_for_others(void)
 {
@@ -341,8 +341,9 @@ bool nvidia_for_others(void)
 }
 
 /*
- * Refuses channels of this process: another one has told the host a lie.  The program may close its descriptors and free
- * its objects meanwhile.  If the call fails for that, the host has others switch themselves.
+ * Refuses channels of this process: another process has then lied to the host.  The program may close its descriptors
+ * and free its objects meanwhile.  If the call fails for that reason, the host has the other processes switch
+ * themselves.
  */
 int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels, bool on)
 {

@@ -57,7 +57,7 @@ __asm__(".pushsection .text\n"
 
 #else
 
-/* Here such functions are passed on without a count. */
+/* On this architecture such functions are passed on without a count. */
 __asm__(".pushsection .text\n"
 	"gpurt_passed_thunks:\n"
 	".popsection\n");

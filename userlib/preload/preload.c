@@ -24,7 +24,7 @@
 #define OLD_DLSYM "GLIBC_2.17"
 #endif
 
-/* The kernel's own calls.  They are used until this library is ready: libc's would have to be looked up before. */
+/* The kernel's own calls.  They are used until this library is ready, because libc's would have to be looked up. */
 static int raw_openat(int folder, const char *path, int flags, ...)
 {
 	va_list arguments;
@@ -106,7 +106,7 @@ static struct {
 	raw_fcntl, raw_ioctl, NULL,
 };
 typedef void *look_up(void *, const char *);
-/* libc's dlsym, and the one of the next library that has one, which can be libc. */
+/* libc's dlsym, and the next library's, which can be libc's. */
 static look_up *libc_dlsym, *next_dlsym;
 /* A name that only preload_check_chain() looks up, and what is found. */
 static const char probe[] = "cuGpurtProbe";
@@ -139,12 +139,12 @@ void preload_count(enum count what)
 }
 
 /*
- * Finds libc's dlsym by its symbol version, because any_dlsym() below hides it from a plain look-up.  Only that one may be
- * asked for RTLD_NEXT: it finds its caller by its return address.  Programs get the next library's, which can be another
- * interposer's.
+ * Finds libc's dlsym by its symbol version, because any_dlsym() below hides it from a plain look-up.  Only libc's may
+ * be asked for RTLD_NEXT, because it finds its caller by the return address.  Programs get the next library's dlsym,
+ * which can be another interposer's.
  *
- * This can be the first call of a process, from a sanitizer that finds its own real functions.  It must call nothing that
- * others replace.  A version that is not there makes libc call malloc(), so the one that every libc has comes first.
+ * This can be the first call of a process, from a sanitizer that finds its own real functions.  It must call nothing
+ * that others replace.  For a missing version libc calls malloc(), so the version that every libc has comes first.
  */
 static void find_dlsym(void)
 {
@@ -228,8 +228,8 @@ __attribute__((destructor)) static void unload(void)
 }
 
 /*
- * Whether the caller's descriptor is to be looked at.  A signal handler that interrupted this thread in the library gets
- * the real call only, because the thread may hold the lock.
+ * Whether the library must look at the caller's descriptor.  A signal handler that interrupted this thread in the
+ * library gets the real call only, because the thread may hold the lock.
  */
 static bool watches(bool concerned)
 {
@@ -314,7 +314,7 @@ OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
 OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 
-/* A program built with _FORTIFY_SOURCE calls these.  They have no mode, so they make no file. */
+/* A program built with _FORTIFY_SOURCE calls these.  They have no mode parameter, so they make no file. */
 #define FORTIFIED(name, params, call)						\
 int name params;								\
 PRELOAD_EXPORT int name params							\
@@ -365,7 +365,7 @@ PRELOAD_EXPORT int dup(int fd)
 	return duplicated(fd, real.dup(fd));
 }
 
-/* @copy may be open, and this closes it.  As with close(), the lock keeps agents from using it. */
+/* If @copy is open, the call closes it.  As in close(), the lock keeps agents from using it. */
 static int duplicate_onto(int fd, int copy, int flags, bool with_flags)
 {
 	bool ours = watches(files_tracked(fd) || files_tracked(copy));
@@ -482,11 +482,11 @@ PRELOAD_EXPORT int prctl(int option, ...)
 }
 
 /*
- * The CUDA runtime finds the driver's entry points by name.  The real dlsym finds its caller by its return address, and
- * that must be this function's caller.  So this function must jump to the real one (a tail call).  A test checks that
- * the compiler makes it a jump.
+ * The CUDA runtime finds the driver's entry points by name.  The real dlsym finds its caller by its return address,
+ * which must be in this function's caller.  So this function must jump to the real one (a tail call).  A test checks
+ * that the compiler makes it a jump.
  *
- * Other handles do not depend on the caller, except RTLD_DEFAULT in a library that was opened with RTLD_LOCAL.
+ * Handles other than RTLD_NEXT do not need that, except RTLD_DEFAULT in a library opened with RTLD_LOCAL.
  */
 look_up any_dlsym PRELOAD_EXPORT;
 __attribute__((optimize("O2", "no-stack-protector"))) void *any_dlsym(void *handle, const char *name)
@@ -525,7 +525,7 @@ void preload_check_chain(void)
 		    "libgpurt-preload.so first in LD_PRELOAD", of.dli_fname ? of.dli_fname : "another library");
 }
 
-/* An interposer before this library looks the next dlsym up by a version of libc's. */
+/* An interposer before this library looks up the next dlsym by one of libc's versions. */
 PRELOAD_EXPORT __attribute__((alias("any_dlsym"))) void *old_dlsym(void *handle, const char *name);
 __asm__(".symver any_dlsym, dlsym@@GLIBC_2.34");
 __asm__(".symver old_dlsym, dlsym@" OLD_DLSYM);

@@ -7,7 +7,7 @@
  *	files.c		which descriptors belong to a GPU driver, through dup, close and fork
  *	agent.c		the threads that receive the host's orders
  *	boards.c	the process's TSGs on each GPU, and how an order is applied to them
- *	numbers.c	which of the host's GPUs is which of the process's
+ *	numbers.c	the host's number of each of the process's GPUs
  *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c amdgpu_userq.c	the ioctls of one driver family each
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
  *	nvidia_address.c	NVIDIA's: where a GPU is
@@ -70,7 +70,7 @@ struct tsg {
 	unsigned int part;		/* 1 + the id of the GPU instance that it is on (MIG); 0: the whole GPU */
 	bool empty;			/* it has no channel, so it has no work and is not switched */
 	bool copies;			/* it is on the runlist of a copy engine */
-	bool resliced;			/* its slice may not be the one that was set last */
+	bool resliced;			/* its slice may differ from the slice that was set last */
 	unsigned int slice_us;		/* set by the agent; 0: it has its own */
 	enum tsg_state state;
 	/* The meaning of these depends on the family. */
@@ -105,10 +105,10 @@ struct family {
 	 */
 	void (*together)(struct tsg *tsgs, bool on);
 	/*
-	 * Sets the slice of the TSG, or with 0 the one that it had itself.  0 or -errno.  NULL: slices are not known.
+	 * Sets the slice of the TSG; @us 0: its own slice.  Returns 0 or -errno.  NULL: slices are not known.
 	 */
 	int (*slice)(struct tsg *tsg, int fd, unsigned int us);
-	/* Whether one TSG of the list at most executes kernels, and slice() can set that of it.  NULL: it cannot. */
+	/* Whether at most one TSG of the list executes kernels, and slice() can set its slice.  NULL: it cannot. */
 	bool (*single)(const struct tsg *tsgs);
 	/* All channels of the list's TSGs, or none if one call cannot take all of them off the GPU.  May be NULL. */
 	void (*channels)(struct tsg *tsgs, struct gpurt_channels *channels);
@@ -120,7 +120,7 @@ struct family {
 	 * handle is stale.
 	 */
 	int (*switch_others)(struct tsg *tsgs, const struct gpurt_channels *channels, bool on);
-	/* Returns whether the driver's release is known.  If not, @why says so.  NULL: every release is known. */
+	/* Returns whether the driver's release is known.  If not, fills @why.  NULL: every release is known. */
 	bool (*known)(char *why, size_t size);
 	/*
 	 * The tier that the family reaches (enum gpurt_tier).  @how, a line for stderr, names the method and why no
@@ -167,15 +167,15 @@ void process_seals(void);
 bool process_sealed(void);
 
 /*
- * preload.c.  Whether the library is ready.  The loader makes it so, or an earlier call that concerns a GPU.  Calls that come
- * before are passed on: they are those of allocators and sanitizers, which are not ready either.
+ * preload.c.  Whether the library is ready.  The loader makes it ready, or an earlier call that concerns a GPU.
+ * Earlier calls are passed on: they come from allocators and sanitizers, which are not ready either.
  */
 bool preload_ready(void);
 /* Prints a warning if an earlier library has a dlsym() that does not call this one's. */
 void preload_check_chain(void);
 /* The real calls. */
 int real_ioctl(int fd, unsigned long request, void *argument);
-/* Descriptors from this number on are the agent's, if the process may have so many: what a program opens gets lower ones. */
+/* The agent's descriptors begin at this number, if the process may have it.  The program's get lower numbers. */
 #define KEPT	512
 /* A duplicate that is closed on exec and whose number is not below @lowest, or -1. */
 int real_duplicate(int fd, int lowest);
@@ -186,7 +186,7 @@ void *real_dlsym(void *handle, const char *name);
 bool files_tracked(int fd);
 /* Whether the path, which can be NULL, is a driver's. */
 bool files_driver(const char *path);
-/* A descriptor that belongs to no driver is closed.  The library must look at the next file with its number again. */
+/* Called when a descriptor of no driver is closed: the library must look at the next file with that number. */
 void files_forget(int fd);
 /* Called with the lock held. */
 void files_opened(int fd, const char *path);
@@ -202,7 +202,7 @@ struct tsg *agent_add(const struct tsg *like);
 struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle);
 void agent_remove(struct tsg *tsg);
 void agent_remove_file(const struct gpu_file *file);
-/* The file's TSGs now belong to another owner; NULL: to none. */
+/* The file's TSGs now belong to file @to; NULL: to none. */
 void agent_move_file(const struct gpu_file *from, struct gpu_file *to);
 /* The tier that was reached has changed: agent_settle() tells the host. */
 void agent_retell(const struct tsg *tsg);
@@ -220,7 +220,7 @@ void agent_refresh(struct tsg *tsg);
 void agent_refresh_off(struct tsg *tsg);
 /* agent_refresh() for all TSGs of a driver family. */
 void agent_refresh_all(const struct family *family);
-/* Applies the last order to what it does not hold for.  Returns whether agent_insist() must follow. */
+/* Applies the last order to TSGs that do not obey it yet.  Returns whether agent_insist() must follow. */
 bool agent_catch_up(void);
 void agent_begins(void);
 /*
@@ -286,13 +286,13 @@ struct place {
 struct snapshot;
 /*
  * Called before work is launched.  The launch is under way until segments_launched() says that the real call is over;
- * meanwhile no wait ends its work.  NULL: it begins no segment, and the second does nothing.
+ * meanwhile no wait ends its work.  NULL: the launch begins no segment, and segments_launched() does nothing.
  */
 void *segments_launch(const struct place *place);
 void segments_launched(void *launch);
 /* Instead of segments_launched(), after a call that launched work and, if @done, has waited for it as for @snapshot. */
 void segments_copied(void *launch, struct snapshot *snapshot, bool done);
-/* Called before what takes its turn in a stream but is no work by itself.  It prolongs a segment, but begins none. */
+/* Called before an operation that is ordered in a stream but is no work.  It prolongs a segment, but begins none. */
 void segments_turn(const struct place *place);
 void segments_stream(const struct place *place, bool nonblocking);
 struct snapshot *segments_snapshot(const struct place *place);
@@ -316,7 +316,7 @@ void segments_unlock(void);
 
 /* passed.c: a function that counts each call and goes on to @real, or @real itself if there is no room for another. */
 void *passed(const char *name, void *real);
-/* How often such functions were called, and the @name of one that was, or NULL. */
+/* How often such functions were called.  @name: one of them, or NULL. */
 uint64_t passed_calls(const char **name);
 
 /* cuda.c, hip.c: the wrapper of @name for the code at @caller, given the real function, or NULL if there is no wrapper. */

@@ -12,9 +12,9 @@
 #include "../inherit.h"
 #include "preload.h"
 
-/* The process that files.c tracks.  A child finds 0 there, however it was made. */
+/* The process that files.c tracks.  Every child finds 0 there. */
 static pid_t *process;
-/* How often this thread has entered a part of the library that it must leave again, and whether it could be cancelled. */
+/* How many nested parts of the library this thread has entered, and whether it could be cancelled before. */
 static _Thread_local volatile unsigned int entered;
 static _Thread_local int cancellable;
 static _Thread_local bool forking;
@@ -75,7 +75,7 @@ static void in_child(void)
 }
 
 /*
- * Kernels before 4.14 have no such page.  There a child that was made without fork() is taken for one of vfork().
+ * Before Linux 4.14 no page is wiped in children: a child made without fork() is taken for a child of vfork().
  */
 static void note_process(void)
 {
@@ -87,9 +87,9 @@ static void note_process(void)
 }
 
 /*
- * The program forbids itself system calls (seccomp), or is about to: a program without rights must say first that it
- * gains none.  From here on the library makes only the calls that it must.  It does not look whether that was all that
- * the program said: the kernel can end the program for the look.
+ * The program forbids itself system calls (seccomp), or is about to: an unprivileged program must first declare that it
+ * gains no privileges.  From here on the library makes only the calls that it must.  It does not check whether the
+ * program goes on to seccomp, because the kernel can kill the program for the check.
  */
 void process_seals(void)
 {
@@ -111,9 +111,9 @@ void process_begins(void)
 
 /*
  * Whether the caller is the process that files.c tracks.  A child of vfork() shares this memory until it executes
- * another program, but its descriptors are its own.  A child that was made without fork(), which calls the handlers of
- * pthread_atfork(), becomes one here.  Where the program may have forbidden itself getpid(), libc's id of the thread tells:
- * in a child of vfork() it is the parent's.
+ * another program, but its descriptors are its own.  A child made without fork(), whose libc called no pthread_atfork()
+ * handlers, becomes that process here.  Where the program may have forbidden itself getpid(), libc's id of the thread
+ * tells: in a child of vfork() it is the parent's.
  */
 bool preload_own_process(void)
 {

@@ -38,7 +38,7 @@ struct stream {
 	struct stream *next;
 	struct place place;
 	bool nonblocking;
-	unsigned int underway;	/* launches of which the real call is not over */
+	unsigned int underway;	/* launches whose real call is not over */
 	uint64_t launched, done;
 	struct cover cover;
 };
@@ -63,7 +63,7 @@ static struct stream *streams;
 static struct event *events[BUCKETS];
 static uint64_t number;
 static bool open_segment[GPURT_MAX_GPUS];
-/* The stream whose kernels are all of the segment, which began beside others; NULL: it did not. */
+/* The only stream of a segment that began beside others; NULL: the segment did not. */
 static const struct stream *beside[GPURT_MAX_GPUS];
 static atomic_bool explicit;	/* the program marks its segments itself */
 
@@ -167,15 +167,15 @@ static void order(struct stream *s)
 	}
 }
 
-/* Most programs spin when they synchronise, and those that do not lose nothing by form `owner`. */
+/* Most programs spin when they synchronise; the others lose nothing by form `owner`. */
 static unsigned int form(void)
 {
 	return getenv("GPURT_FORM") ? 0 : GPURT_BEGIN_OWNER;
 }
 
 /*
- * How long others may delay a segment that began beside them is known while it has the kernels of one stream only.  Before
- * anything else they are taken off: by a begin that says so.
+ * How long others may delay a segment that began beside them is known only while it has the kernels of one stream.
+ * Before any other work, a begin with that purpose takes the others off.
  */
 static void stand_alone(unsigned int gpu)
 {
@@ -273,7 +273,7 @@ void segments_stream(const struct place *place, bool nonblocking)
 
 	segments_lock();
 	s = stream_of(place, false);
-	if (s && !idle(s))	/* of a destroyed stream that had this handle: a wait for its context ends its work */
+	if (s && !idle(s))	/* a destroyed stream had this handle: a wait for its context ends its work */
 		s->place.stream = s;
 	s = stream_of(place, true);
 	if (s) {

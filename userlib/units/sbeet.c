@@ -3,7 +3,7 @@
 #include "sbeet.h"
 #include "sbeet_allocate.h"
 
-/* Units for a job that takes what there is, up to m^opt. */
+/* The job takes all free units up to m^opt. */
 static struct gpurt_sbeet_decision as_many(const struct work *w, u32 gpu)
 {
 	u32 best = kernel_of(w->t, w->job->task, gpu)->best, left = gpurt_sgpu_free_units(&w->s->gpu[gpu]);
@@ -64,7 +64,7 @@ static struct gpurt_sbeet_decision by_size(const struct work *w)
 	return waits;
 }
 
-/* Load-Dist: the first idle GPU, else that with most free units. */
+/* Load-Dist: the first idle GPU, else the GPU with most free units. */
 static struct gpurt_sbeet_decision most_free(const struct work *w)
 {
 	u32 i, chosen = 0, most = 0;

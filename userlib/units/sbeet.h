@@ -5,8 +5,8 @@
  * gpurt_sbeet_decide() is a function of tables, state and time: whether a ready job is dispatched now, on which GPU and
  * on how many units.  The host keeps the ready queue in order, and dispatches.  The host calls again at each release,
  * when a job frees its units or finishes, and when a pending deadline passes.  Times are ns below 2^60, powers uW up to
- * 10^12.  The host sees to it that tables are right.  Where a task can run, @best is a multiple of the granularity and
- * at most @whole, and 0 where it cannot.  Each task can run on the GPU that it is assigned to.
+ * 10^12.  The host provides valid tables: @best is a multiple of the granularity and at most @whole, or 0 where the
+ * task cannot run.  Each task can run on the GPU that it is assigned to.
  *
  * analysis/energy/ has the same in a readable form, and docs/readings.md says what differs from print.
  */
@@ -23,8 +23,8 @@ enum gpurt_sbeet_rule {
 	GPURT_SBEET_MIGRATE,	/* algorithm 5 */
 	GPURT_SBEET_EXACT,	/* m^opt units of the assigned GPU, or none */
 	GPURT_SBEET_BIG,	/* the first GPU in @by_size that is not full */
-	GPURT_SBEET_SMALL,	/* the same: @by_size is from the smallest up */
-	GPURT_SBEET_FREE,	/* an idle GPU, else that with most free units */
+	GPURT_SBEET_SMALL,	/* the same, with @by_size in ascending order */
+	GPURT_SBEET_FREE,	/* an idle GPU, else the GPU with most free units */
 };
 
 /* Orders of the ready queue; ties by release, then by the number of the task. */
@@ -35,7 +35,7 @@ enum gpurt_sbeet_order {
 };
 
 struct gpurt_sbeet_gpu {
-	u32 units;		/* M: also those that jobs may not hold */
+	u32 units;		/* M: includes units that jobs may not hold */
 	u64 static_power;	/* uW */
 	u64 idle_power;		/* of one idle unit while a kernel executes, uW */
 };
@@ -67,23 +67,23 @@ struct gpurt_sbeet_tables {
 	u32 room;		/* of @window */
 	bool active;		/* compare active energies of complete schedules */
 	bool hold_job;		/* units are held until the copy out is done */
-	bool weigh;		/* algorithm 5, full GPU: energies decide also where waiting is in time, as printed */
+	bool weigh;		/* algorithm 5, full GPU, as printed: energies decide even if waiting is in time */
 	const struct gpurt_sbeet_gpu *gpu;
 	const struct gpurt_sbeet_task *task;
 	const struct gpurt_sbeet_kernel *kernel;	/* by task, then by GPU */
-	const u32 *preferred;	/* by task: @gpus GPUs, those that can run it first, in order of preference */
+	const u32 *preferred;	/* by task: all GPUs in order of preference, those that cannot run it last */
 	const u32 *by_size;	/* GPUs */
 	const u8 *conflict;	/* STATIC: by task and task, whether their units overlap */
 	const u32 *own;		/* STATIC: how many units a task has */
 	struct gpurt_sbeet_future *window;	/* room for the work of a decision */
 };
 
-/* @earliest: when the next job of each task can come.  @ready: by task, its oldest pending job; U64_MAX: none. */
+/* @earliest: when the next job of each task can come.  @ready: by task, its oldest pending job; U64_MAX: no job. */
 struct gpurt_sbeet_state {
 	const struct gpurt_sgpu *gpu;
 	const u64 *earliest;
 	const struct gpurt_sbeet_future *ready;
-	u64 overflows;		/* decisions whose window had no room: they found the deadlines of none kept */
+	u64 overflows;		/* decisions whose window had no room: they count every deadline as missed */
 };
 
 struct gpurt_sbeet_decision {

@@ -23,7 +23,7 @@ static struct placed place(const struct gpurt_sbeet_tables *t, u32 task, u32 gpu
 	return p;
 }
 
-/* Plans what a host places if it dispatches a job now, and when the job is done, in the worst case. */
+/* @plan: what a host places if it dispatches the job now.  @finish: when the job is done.  Both in the worst case. */
 void gpurt_sbeet_plan(const struct gpurt_sbeet_tables *t, u32 task, u32 gpu, u32 units, u64 now,
 		      struct gpurt_sgpu_job *plan, u64 *finish)
 {
@@ -74,7 +74,7 @@ static void charge(struct bill *b, const struct work *w, u32 gpu, u32 task, u32 
 	b->sum += each * units * length;
 }
 
-/* A kernel that runs, or the job's own: in any order, before all others. */
+/* Bills a running kernel or the job's own.  These come before all others, in any order. */
 static void bill_early(struct bill *b, const struct work *w, u32 gpu, u32 task, u32 units, u64 start, u64 end)
 {
 	u32 i;
@@ -88,7 +88,7 @@ static void bill_early(struct bill *b, const struct work *w, u32 gpu, u32 task, 
 	b->early[i].end = end;
 }
 
-/* A kernel that comes later; those are billed in order of start. */
+/* Bills a later kernel.  These come in order of start. */
 static void bill_late(struct bill *b, const struct work *w, u32 gpu, const struct placed *p)
 {
 	u64 start = p->start, end = p->end;
@@ -187,7 +187,7 @@ static void window(struct work *w, u32 gpu, u64 until)
 }
 
 /*
- * Algorithm 3: the job on @units units now, and the jobs of the window that come before @until beside or after it.
+ * Algorithm 3: places the job on @units units now, and the window's jobs before @until beside or after it.
  */
 static struct choice generate(const struct work *w, u32 units, u64 until)
 {
@@ -253,7 +253,7 @@ static bool better(const struct choice *a, const struct choice *b)
 	return a->ok != b->ok ? a->ok : a->energy < b->energy;
 }
 
-/* Algorithm 2 on an idle GPU: of m^opt units down to the least count, the best; ties go to more units. */
+/* Algorithm 2 on an idle GPU: the best of all counts from m^opt down; ties go to more units. */
 static struct choice idle(struct work *w, u32 gpu)
 {
 	u32 best = kernel_of(w->t, w->job->task, gpu)->best, step = w->s->gpu[gpu].granularity, units;

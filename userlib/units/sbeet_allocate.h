@@ -16,11 +16,11 @@ struct work {
 	u64 now;
 	u32 gpu;		/* the GPU that candidates are for */
 	u32 coming;		/* jobs in the window */
-	bool complete;		/* the window holds all of them */
-	bool overflow;		/* a window did not */
+	bool complete;		/* the window holds all coming jobs */
+	bool overflow;		/* a window of this decision was not complete */
 };
 
-/* The outcome of a number of units; 0 units: the job waits, or the energy is infinite. */
+/* The outcome for a number of units; 0 units: the job waits, or the energy is infinite. */
 struct choice {
 	u32 units;
 	bool ok;

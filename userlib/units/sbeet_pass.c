@@ -48,7 +48,7 @@ static bool all_full(const struct gpurt_sbeet_tables *t, const struct gpurt_sbee
 	return true;
 }
 
-/* Dispatches what may be dispatched now.  The queue has each task's oldest pending job. */
+/* Dispatches all jobs that may be dispatched now.  The queue has each task's oldest pending job. */
 void gpurt_sbeet_pass(const struct gpurt_sbeet_tables *t, struct gpurt_sbeet_state *s,
 		      const struct gpurt_sbeet_pass *p, u64 now)
 {

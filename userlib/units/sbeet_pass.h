@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Algorithm 1 of sBEET: one pass over the ready queue.  The simulator and the run time (units.h) both make it.
+ * Algorithm 1 of sBEET: one pass over the ready queue.  The simulator and the run time (units.h) both use it.
  */
 #ifndef GPURT_CORE_SBEET_PASS_H
 #define GPURT_CORE_SBEET_PASS_H
 
 #include "sbeet.h"
 
-/* A pass's needs besides tables and state. */
+/* What a pass needs besides tables and state. */
 struct gpurt_sbeet_pass {
 	u32 order;		/* enum gpurt_sbeet_order */
-	const u64 *finish;	/* by task: U64_MAX unless a job of it has been dispatched and has not finished */
-	u32 *room;		/* for a number of each task */
+	const u64 *finish;	/* by task: when its dispatched job finishes; U64_MAX: no such job */
+	u32 *room;		/* one number for each task */
 	void *host;
-	/* Dispatches the task's oldest pending job, which holds units and is not ready any more before this returns. */
+	/* Dispatches the task's oldest pending job: when this returns, the job holds units and is no longer ready. */
 	void (*start)(void *host, u32 task, struct gpurt_sbeet_decision decision);
 };
 

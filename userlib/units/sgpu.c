@@ -11,7 +11,7 @@ static u64 earlier(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
-/* No job holds anything; the time is 0. */
+/* Initialises @g: no job holds units, and the time is 0. */
 void gpurt_sgpu_init(struct gpurt_sgpu *g, u32 whole, u32 granularity, u32 slots)
 {
 	g->whole = whole;
@@ -62,8 +62,8 @@ static void count(struct gpurt_sgpu *g, u64 now)
 }
 
 /*
- * A copy of @job holds @job->units from @now until @job->free.  The host has looked that they and a slot are free;
- * otherwise nothing happens, and the answer is NULL.  The first unit is at the bottom unless a job is there.
+ * A copy of @job holds @job->units from @now until @job->free.  Returns NULL and does nothing unless these units and a
+ * slot are free.  The first unit is at the bottom unless a job is there.
  */
 struct gpurt_sgpu_job *gpurt_sgpu_place(struct gpurt_sgpu *g, const struct gpurt_sgpu_job *job, u64 now)
 {
@@ -83,7 +83,7 @@ struct gpurt_sgpu_job *gpurt_sgpu_place(struct gpurt_sgpu *g, const struct gpurt
 	return placed;
 }
 
-/* When the next job frees its units; U64_MAX: none holds any. */
+/* When the next job frees its units; U64_MAX: no job holds units. */
 u64 gpurt_sgpu_next(const struct gpurt_sgpu *g)
 {
 	u64 next = U64_MAX;

@@ -2,8 +2,8 @@
 /*
  * A spatial virtual GPU: jobs hold disjoint sets of its units.
  *
- * A job holds its units and a slot from dispatch until its host says, at the end of its kernel or after its copy out.
- * Its kernel executes over [start, end).  At a time in between the host asks for gpurt_sgpu_next() and calls
+ * A job holds its units and a slot from dispatch until its host frees them, at the end of its kernel or after its copy
+ * out. Its kernel executes over [start, end).  At each time that gpurt_sgpu_next() names, the host calls
  * gpurt_sgpu_advance(), which counts how long some kernel executed.  Time must not run backwards.
  *
  * With two slots the first job takes units from the bottom and the other one from the top.  So sets are disjoint iff
@@ -35,7 +35,7 @@ struct gpurt_sgpu {
 	u32 held;		/* units */
 	u32 count;
 	struct gpurt_sgpu_job jobs[GPURT_SGPU_SLOTS];
-	u64 counted;		/* until when @busy is right, ns */
+	u64 counted;		/* @busy counts until this time, ns */
 	u64 busy;		/* how long at least one kernel executed, ns */
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "units.h"
 
-/* No job of the task is pending. */
+/* Notes that the task has no pending job. */
 static void hide(struct gpurt_units *u, u32 task)
 {
 	u->task[task].pending = GPURT_UNITS_NONE;
 	u->ready[task] = (struct gpurt_sbeet_future){ .release = U64_MAX, .deadline = U64_MAX, .task = task };
 }
 
-/* No task has a client, and nothing runs. */
+/* Initialises @u: no task has a client, and no job runs. */
 void gpurt_units_init(struct gpurt_units *u)
 {
 	u32 i;
@@ -21,7 +21,7 @@ void gpurt_units_init(struct gpurt_units *u)
 	}
 }
 
-/* The holding of the task's running job; NULL: nothing. */
+/* What the task's running job holds; NULL: nothing. */
 static struct gpurt_sgpu_job *held_by(const struct gpurt_units *u, u32 task)
 {
 	struct gpurt_sgpu *g = &u->gpu[u->task[task].run.gpu];
@@ -33,7 +33,7 @@ static struct gpurt_sgpu_job *held_by(const struct gpurt_units *u, u32 task)
 	return NULL;
 }
 
-/* The holding of a job whose kernel has not ended; NULL: it is no such job. */
+/* What a job holds whose kernel has not ended; NULL: the kernel has ended, or there is no such job. */
 static struct gpurt_sgpu_job *executes(const struct gpurt_units *u, u32 task, u64 number)
 {
 	const struct gpurt_units_task *one = &u->task[task];
@@ -54,7 +54,7 @@ static void give_back(struct gpurt_units *u, u32 task, u64 now)
 	gpurt_sgpu_advance(&u->gpu[u->task[task].run.gpu], now);
 }
 
-/* For the pass: the task's pending job gets units.  Its kernel ends, and they are free, when the client says so. */
+/* Called by the pass: the task's pending job gets units.  The client says when its kernel ends and frees them. */
 static void grant(void *host, u32 task, struct gpurt_sbeet_decision d)
 {
 	struct gpurt_units *u = host;
@@ -82,13 +82,13 @@ static u64 hangs_at(const struct gpurt_units *u, u32 task)
 	return u->task[task].run.due + u->task[task].run.kernel;
 }
 
-/* When a job ends that should have ended by now. */
+/* When an overdue job is now expected to end. */
 static u64 expected_end(const struct gpurt_units *u, u32 task, u64 now)
 {
 	return now < hangs_at(u, task) ? now : now + (now - u->task[task].run.due);
 }
 
-/* Kernels that should have ended by now end now at the earliest: decisions look at what is planned. */
+/* Plans new ends for overdue kernels, because decisions look at planned ends. */
 static void expect_overruns(struct gpurt_units *u, u64 now)
 {
 	u32 i, k;
@@ -153,14 +153,14 @@ void gpurt_units_tick(struct gpurt_units *u, u64 now)
 	gpurt_sbeet_pass(u->tables, &u->state, &pass, now);
 }
 
-/* When a job that waits for the end of others is to be decided on again, because that end does not come. */
+/* When to decide again on jobs that wait for kernels which do not end. */
 static u64 next_doubt(const struct gpurt_units *u)
 {
 	u64 next = U64_MAX;
 	u32 i, k;
 
 	if (u->tables->rule != GPURT_SBEET_ALLOCATE && u->tables->rule != GPURT_SBEET_MIGRATE)
-		return next;	/* they do not look at what is planned */
+		return next;	/* these rules do not look at planned ends */
 	for (i = 0; i < u->tables->gpus; i++)
 		for (k = 0; k < u->gpu[i].count; k++) {
 			const struct gpurt_sgpu_job *job = &u->gpu[i].jobs[k];
@@ -174,7 +174,7 @@ static u64 next_doubt(const struct gpurt_units *u)
 	return next;
 }
 
-/* When to call gpurt_units_tick(); U64_MAX: only after what clients say. */
+/* When to call gpurt_units_tick(); U64_MAX: only after clients' calls. */
 u64 gpurt_units_next(const struct gpurt_units *u)
 {
 	u64 next = U64_MAX;
@@ -203,8 +203,8 @@ u64 gpurt_units_next(const struct gpurt_units *u)
 }
 
 /*
- * The task has a job, released at @release (0: now).  Its number is @numbers afterwards.  -EBUSY: one is pending.
- * -EINVAL: it is further ahead than GPURT_MAX_AHEAD_NS.
+ * Announces a job of the task, released at @release (0: now).  Its number is then @numbers.  -EBUSY: a job is pending.
+ * -EINVAL: the release is further ahead than GPURT_MAX_AHEAD_NS.
  */
 int gpurt_units_ready(struct gpurt_units *u, u32 task, u64 release, u64 now)
 {
@@ -227,7 +227,7 @@ int gpurt_units_ready(struct gpurt_units *u, u32 task, u64 release, u64 now)
 	return 0;
 }
 
-/* The kernel of the job begins at @start, not when it was planned to.  -ENOENT: no kernel of it is to come. */
+/* The kernel of the job begins at @start, not as planned.  -ENOENT: the job has no kernel to come. */
 int gpurt_units_begin(struct gpurt_units *u, u32 task, u64 number, u64 start)
 {
 	struct gpurt_sgpu_job *held = executes(u, task, number);
@@ -238,7 +238,7 @@ int gpurt_units_begin(struct gpurt_units *u, u32 task, u64 number, u64 start)
 	return 0;
 }
 
-/* The job's kernel has ended.  -ENOENT: it holds no units, or that was said already. */
+/* The job's kernel has ended.  -ENOENT: it holds no units, or this was said already. */
 int gpurt_units_kernel_done(struct gpurt_units *u, u32 task, u64 number, u64 now)
 {
 	struct gpurt_sgpu_job *held = executes(u, task, number);

@@ -2,16 +2,16 @@
 /*
  * The run time of sBEET: jobs that clients announce, and the units that these jobs hold.
  *
- * A host tells what its clients say: a task has a job (ready), a job's kernel has ended (kernel_done), a job is done
- * (done).  A host also tells that a task's client is gone.  The host calls gpurt_units_tick() at gpurt_units_next().
- * Each of these makes a pass (sbeet_pass.h).  Afterwards the host looks which jobs have got units (@run) and which were
- * skipped (@skipped).
+ * A host passes on what its clients say: a task has a job (ready), a job's kernel has ended (kernel_done), a job is
+ * done (done).  A host also reports that a task's client is gone.  The host calls gpurt_units_tick() at
+ * gpurt_units_next().  Each of these makes a pass (sbeet_pass.h).  Afterwards the host looks which jobs have got units
+ * (@run) and which were skipped (@skipped).
  *
- * A task has one pending job and one that holds units or copies out.  No job is released less than a period after the
- * task's last one, however early its client announces it.  Until a task's first job is announced, and after its client
- * has gone, no job of it is expected.  A kernel that executes longer than planned is expected to end at any time.  Once
- * it is late by its own length, it is expected to go on for as long as it is late.  Its program may hang, and others
- * must not wait for it for ever where there are units beside it.
+ * A task has at most one pending job, and at most one job that holds units or copies out.  No job is released less than
+ * a period after the task's last one, however early its client announces it.  Until a task's first job is announced,
+ * and after its client has gone, no job of it is expected.  A kernel that executes longer than planned is expected to
+ * end at any time.  Once it is late by its own length, it is expected to go on for as long as it is late.  Its program
+ * may hang, and other jobs must not wait for it for ever while other units are free.
  */
 #ifndef GPURT_CORE_UNITS_H
 #define GPURT_CORE_UNITS_H
@@ -49,12 +49,12 @@ struct gpurt_units_task {
 	struct gpurt_units_job next;	/* the pending one */
 	struct gpurt_units_job run;	/* the running one */
 	u64 skipped;		/* the number of the last job that was pending at its deadline; 0: none */
-	u64 allowed;		/* no job is released before */
+	u64 allowed;		/* no job is released before this time */
 	u64 jobs;		/* done */
 	u64 late;		/* of these, after the deadline */
 	u64 skips;
 	u64 lost;		/* jobs that had got units when their client was gone */
-	u64 longest;		/* response time of those done, ns */
+	u64 longest;		/* longest response time of a done job, ns */
 };
 
 /* The arrays have an entry a task. */
@@ -69,7 +69,7 @@ struct gpurt_units {
 	u32 order;			/* enum gpurt_sbeet_order */
 	bool run_late;			/* a job that is pending at its deadline still runs */
 	u64 numbers;			/* jobs that were announced */
-	u64 now;			/* of the pass */
+	u64 now;			/* time of the pass */
 	struct gpurt_sbeet_state state;
 };
 

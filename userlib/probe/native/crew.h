@@ -21,11 +21,11 @@ struct crew_seat {
 
 struct crew {
 	int size;
-	atomic_int ready;	/* how often members met, all together */
+	atomic_int ready;	/* meetings, summed over all members */
 	atomic_int scene;	/* for members that go through several scenes: the one that the measuring member is in */
 	/* The measuring member has finished, or a member has died: all others stop. */
 	atomic_bool over;
-	atomic_uint calls;	/* in that scene, of the others */
+	atomic_uint calls;	/* calls of the other members in that scene */
 	struct crew_seat seat[CREW_MAX];
 };
 

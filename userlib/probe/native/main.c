@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (strcmp(argv[1], parts[i].name))
 			continue;
-		/* A record fits: it is written at once, so that those of two processes do not mix. */
+		/* A record fits and is written at once, so that records of two processes do not mix. */
 		setvbuf(stdout, NULL, _IOFBF, 1 << 20);
 		guard_start(options.seconds);
 		return parts[i].run(&options);

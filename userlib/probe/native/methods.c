@@ -67,7 +67,7 @@ void guard_start(unsigned int limit_s)
 		pthread_detach(thread);
 }
 
-/* The groups to put back, instead of the ones before. */
+/* Replaces the groups that the guard puts back. */
 static void guard_watch(const struct rm_tsg *tsgs, size_t count)
 {
 	if (count > WATCHED_MAX)

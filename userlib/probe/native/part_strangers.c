@@ -25,7 +25,7 @@ struct scene {
 	bool compute_only;	/* the others' groups for copies are not named */
 };
 
-/* A victim tells of its channels in ->values, and in ->end when its kernel last was seen to execute. */
+/* A victim writes its channels to ->values, and to ->end when its kernel was last seen to execute. */
 static volatile uint64_t *beat_of(struct crew *crew, int index)
 {
 	return &crew->seat[index].end;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The assumptions of yield.  A process whose slice is used up gives the GPU to the next one at once.  One whose slice is
- * long keeps it for its burst.  All scenes have one crew.  Member 0 is the urgent process and measures.  The scene says
- * how many of the others take part, and with which slices.
+ * The assumptions of yield.  A process whose slice is used up gives the GPU to the next one at once.  A process with a
+ * long slice keeps the GPU for its burst.  One crew goes through all scenes.  Member 0 is the urgent process and
+ * measures.  The scene says how many of the others take part, and with which slices.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #define YIELD_STILL_NS 2000000u
 struct yielding;
 
-/* What the urgent process measures, and what one of the others has. */
+/* What the urgent process measures, and what the others do. */
 struct scene {
 	const char *name;
 	void (*measure)(struct yielding *y);	/* the urgent process */
@@ -48,7 +48,7 @@ struct yielding {
 	void *host;
 };
 
-/* How long a kernel that notes its gaps lasts. */
+/* The duration of a kernel that records its gaps. */
 static uint64_t yield_run_ns(const struct yielding *y)
 {
 	return y->calls * 500000ull;
@@ -99,7 +99,7 @@ static void yield_tell_turns(const struct yielding *y)
 	free(gap);
 }
 
-/* A kernel that fills the GPU, or has one thread, and notes when it did not execute. */
+/* A kernel that fills the GPU, or has one thread, and records when it did not execute. */
 static void turns(struct yielding *y)
 {
 	beat_clear(y->beat);
@@ -108,7 +108,7 @@ static void turns(struct yielding *y)
 	yield_tell_turns(y);
 }
 
-/* The same where a second stream has a kernel, too: each takes half of the GPU. */
+/* The same with a kernel in a second stream: each kernel takes half of the GPU. */
 static void turns_of_two_streams(struct yielding *y)
 {
 	unsigned int half = y->kernels.clock_blocks / 2 ? y->kernels.clock_blocks / 2 : 1;
@@ -147,7 +147,7 @@ static void delays(struct yielding *y)
 	free(times);
 }
 
-/* One burst of 200 kernels, and then kernels with gaps: a late one shows that another process got the GPU in between. */
+/* One burst of 200 kernels, and then kernels with gaps: a late one shows that another process had the GPU. */
 static void bursts(struct yielding *y)
 {
 	static const unsigned int gaps_us[] = { 0, 1, 2, 5, 10, 20, 50, 100 };
@@ -179,7 +179,7 @@ static void bursts(struct yielding *y)
 	}
 }
 
-/* The others do these besides, or in place of, their long kernels. */
+/* What the others do besides, or instead of, their long kernels. */
 static void work(struct yielding *y)
 {
 	launch_work(&y->kernels, y->streams[0], y->full_blocks, y->out, WORK_ROUNDS, WORK_SHARED, y->beat, LOAD_GAP_NS);
@@ -252,7 +252,7 @@ static void yield_turns_of_new_channel(struct yielding *y)
 	end_kernel(y);
 }
 
-/* The slice that the others have comes at once; so most turns are that long. */
+/* The others' new slice holds at once, so most turns are that long. */
 static void yield_turns_changed(struct yielding *y)
 {
 	begin_kernel(y, y->streams[0]);
@@ -299,7 +299,7 @@ static void tell_calls(struct yielding *y, const char *what, const struct groups
 	emit_close();
 }
 
-/* Whether a call, made while the groups are off or in place of that, leaves them off. */
+/* Whether groups are off after a call.  @off_before: whether they were off before it. */
 static void tell_kept(struct yielding *y, const char *what, int (*call)(const struct rm_tsg *tsg), bool off_before)
 {
 	int status = 0;
@@ -361,7 +361,7 @@ static const struct scene scenes[] = {
 	{ "slice of a new channel", yield_turns_of_new_channel, NULL, 1, true, 200, 200 },
 	{ "slice changed while running", yield_turns_changed, NULL, 1, true, 500, 200 },
 	{ "calls", yield_own_calls, NULL, 0, false, 0, 0 },
-	{ "managed memory", delays, fault, 1, false, SECOND_US, SMALL_US },	/* last: it may lack, and end its member */
+	{ "managed memory", delays, fault, 1, false, SECOND_US, SMALL_US },	/* last: without it the member ends */
 };
 #undef TURNS
 #undef DELAYS

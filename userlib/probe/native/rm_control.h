@@ -10,7 +10,7 @@ int rm_call(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params
 int rm_schedule(const struct rm_tsg *tsg, bool on);
 int rm_preempt(const struct rm_tsg *tsg);
 int rm_channels(const struct rm_tsg *tsg, bool on);
-/* @only_scheduling: the driver is not to wait until what executes has stopped. */
+/* @only_scheduling: the driver should not wait until executing work has stopped. */
 int rm_channels_hinted(const struct rm_tsg *tsg, bool on, bool only_scheduling);
 int rm_get_timeslice(const struct rm_tsg *tsg, uint64_t *us);
 int rm_set_timeslice(const struct rm_tsg *tsg, uint64_t us);
