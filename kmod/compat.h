@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Differences between kernel releases, here and nowhere else.  Each names the release that made it.
+ * The differences between kernel releases: no other file has any.  Each comment names the release that made it.
  */
 #ifndef GPURT_COMPAT_H
 #define GPURT_COMPAT_H
@@ -97,7 +97,7 @@ static inline compat_setscheduler_t compat_find_setscheduler(void)
 }
 
 /*
- * Without that function there is only sched_set_fifo(), which means 50, and a real-time task above that could hold up
+ * Without that function there is only sched_set_fifo(), which gives priority 50: a real-time task above 50 could delay
  * every update.
  */
 static inline int compat_set_highest_fifo(struct task_struct *task)
@@ -132,7 +132,7 @@ static inline bool compat_task_is_runnable(struct task_struct *task)
 #endif
 }
 
-/* 5.18 gave the state with which a task was switched out to the probes of sched_switch. */
+/* From 5.18 on, probes of sched_switch get the state with which a task was switched out. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
 #define COMPAT_SCHED_SWITCH_ARGS(data, prev, next, state) \
 	void *data, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state
@@ -144,8 +144,8 @@ static inline bool compat_task_is_runnable(struct task_struct *task)
 #endif
 
 /*
- * A multicast group that only CAP_NET_ADMIN may join.  6.7 made that possible, and 5.10.204, 5.15.143, 6.1.68 and 6.6.7
- * took it over; later the flag got a name of its own.  Elsewhere there is no such group.
+ * A multicast group that only CAP_NET_ADMIN may join.  6.7 introduced it, and 5.10.204, 5.15.143, 6.1.68 and 6.6.7
+ * backported it; later the flag got a name of its own.  Elsewhere there is no such group.
  */
 #ifdef GENL_MCAST_CAP_NET_ADMIN
 #define COMPAT_ADMIN_GROUP(group) { .name = group, .flags = GENL_MCAST_CAP_NET_ADMIN },
@@ -159,7 +159,7 @@ static inline bool compat_task_is_runnable(struct task_struct *task)
 #define COMPAT_ADMIN_GROUP(group)
 #endif
 
-/* 6.7 put what a dump knows of its request into one struct genl_info. */
+/* 6.7 put a dump's facts about its request into one struct genl_info. */
 static inline struct nlattr **compat_dump_attrs(struct netlink_callback *cb)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
@@ -171,7 +171,7 @@ static inline struct nlattr **compat_dump_attrs(struct netlink_callback *cb)
 
 /*
  * Newer releases (7.2, not 6.12) tell the probe of sched_process_exit whether the thread was the last of its process.
- * The tracepoint's type says which probe this kernel calls, also where a distribution took that over.
+ * The tracepoint's type says which probe this kernel calls, also where a distribution backported that.
  */
 #define compat_exit_probe(probe, probe_of_group) \
 	__builtin_choose_expr(__builtin_types_compatible_p(typeof(&check_trace_callback_type_sched_process_exit), \

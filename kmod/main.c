@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpurt.ko.  Its rooms, from the lowest up.  A file calls files of its own room and of those before
- * it, never up, and never in a circle.  scripts/check-layers reads this list.
+ * gpurt.ko.  Its rooms, from the lowest up.  A file calls files of its own room and of earlier rooms, never of later
+ * rooms, and never in a circle.  scripts/check-layers reads this list.
  *
- *	uapi/, compat.h, drv/drv.h, drv/port.h	what others rely on, and what other kernels differ in
+ *	uapi/, compat.h, drv/drv.h, drv/port.h	interfaces, and the differences between kernels
  *	core/		the scheduler: no lock, clock or allocation; the user-space host has the same code
- *	base/		what knows no client: work queues, tracepoints, orders of waiters and of processes, rules
- *	state/		clients, descriptors and GPUs as structures; who finds, tells, wakes and ends them
+ *	base/		files without clients: work queues, tracepoints, orders of waiters and of processes, rules
+ *	state/		structures of clients, descriptors and GPUs; code that finds, notifies, wakes and ends them
  *	decide/		one decision about a GPU at a time (gate.c), and the update of its runlist
  *	clients/	a client from begin to end: decisions, waits, copies, raised threads, budgets, rules
- *	calls/		the ways in: ioctl, netlink, GPUs that drivers register
+ *	calls/		entry points: ioctl, netlink, GPUs that drivers register
  *	drv/		the drivers inside the module, the port to patched ones, and gpurt-vgpu.ko
  *	main.c		puts them together
  *
- * Calls up are callbacks: struct gpurt_seam (deciding), exits.h (the end of a process), and work items.  The
+ * Upward calls are callbacks: struct gpurt_seam (deciding), exits.h (the end of a process), and work items.  The
  * self-tests and the KUnit suites stand in tests/.  docs/locks.md has the order of all locks.
  */
 #include <linux/module.h>

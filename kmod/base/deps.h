@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Waits that lockdep does not see by itself: for the gate, for a kernel thread's work item that is
- * flushed, for readers (SRCU, before 6.3).  To lockdep each is a lock: the thread that others wait for holds it, and a
- * thread that waits takes it.  Without lockdep nothing of this is compiled.  docs/locks.md has the order of all locks.
+ * Waits that lockdep does not see by itself: for the gate, for the flush of a kernel thread's work item, for readers
+ * (SRCU, before 6.3).  For lockdep each is a lock.  The thread that others wait for holds it, and a waiting thread
+ * takes it.  Without lockdep nothing of this is compiled.  docs/locks.md has the order of all locks.
  */
 #ifndef GPURT_DEPS_H
 #define GPURT_DEPS_H
@@ -21,7 +21,7 @@ static inline void gpurt_dep_begin(struct lockdep_map *dep)
 	lock_map_acquire(dep);
 }
 
-/* The same, for readers: any number at once, and one inside of another. */
+/* The same for readers, which may be many at once, and nested. */
 static inline void gpurt_dep_read(struct lockdep_map *dep)
 {
 	lock_map_acquire_read(dep);
@@ -32,7 +32,7 @@ static inline void gpurt_dep_end(struct lockdep_map *dep)
 	lock_map_release(dep);
 }
 
-/* The caller waits until nobody executes it. */
+/* The caller waits until no thread executes it. */
 static inline void gpurt_dep_wait(struct lockdep_map *dep)
 {
 	lock_map_acquire(dep);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Users choose how many clients there are, so a look of policy `job` does not meet all of them.  Those that have been
- * real-time have lists of their own: best effort, however much of it there is, is not in their way.
+ * Users choose how many clients there are, so a look of policy `job` does not visit all of them.  Clients that have
+ * been real-time have lists of their own, so that best-effort clients, however many, do not delay looks at them.
  */
 #include <linux/kernel.h>
 
@@ -31,7 +31,7 @@ static void enlist(struct gpurt_looks *looks, struct gpurt_looked *looked)
 	list_add_tail(&looked->node[true], &looks->turns[true][looked->urgent]);
 }
 
-/* Called with the lock held.  Whether it was in the lists. */
+/* Called with the lock held.  Returns whether it was in the lists. */
 static bool unlist(struct gpurt_looks *looks, struct gpurt_looked *looked)
 {
 	if (list_empty(&looked->node[true]))
@@ -42,7 +42,7 @@ static bool unlist(struct gpurt_looks *looks, struct gpurt_looked *looked)
 	return true;
 }
 
-/* A client came.  The functions here are called in process context. */
+/* A new client.  The functions here are called in process context. */
 void gpurt_looks_add(struct gpurt_looks *looks, struct gpurt_looked *looked)
 {
 	raw_spin_lock(&looks->lock);
@@ -58,7 +58,7 @@ void gpurt_looks_remove(struct gpurt_looks *looks, struct gpurt_looked *looked)
 	raw_spin_unlock(&looks->lock);
 }
 
-/* The client is among those that have been real-time, from now on, or as soon as it comes. */
+/* From now on the client counts as having been real-time.  It may be added later. */
 void gpurt_looks_urgent(struct gpurt_looks *looks, struct gpurt_looked *looked)
 {
 	bool listed;
@@ -76,7 +76,7 @@ u32 gpurt_looks_count(const struct gpurt_looks *looks, bool urgent)
 	return READ_ONCE(looks->count[urgent]);
 }
 
-/* The client whose turn it is.  Its next turn comes after that of all others.  NULL: there is none. */
+/* The client whose turn it is; it moves to the end of the list.  NULL: there is no client. */
 struct gpurt_looked *gpurt_looks_next(struct gpurt_looks *looks, bool started, bool urgent)
 {
 	struct list_head *turns = &looks->turns[started][urgent], *node = NULL;

@@ -8,14 +8,13 @@
 #include <linux/types.h>
 
 /*
- * A GPU's clients in their turns.  Urgent ones stand in two lists, for looks at tasks that stopped
- * [0][1] and that started [1][1].  Best-effort clients stand in one, [1][0]: a look at these is for
- * both.
+ * A GPU's clients in the order of their turns.  Urgent clients are in two lists, for looks at tasks that stopped [0][1]
+ * and that started [1][1].  Best-effort clients are in one list, [1][0]: a look at it is for both.
  */
 struct gpurt_looks {
 	raw_spinlock_t lock;
 	struct list_head turns[2][2];	/* of gpurt_looked.node[0] and [1]; the first one's turn is next */
-	u32 count[2];			/* how many there are: best effort, and urgent */
+	u32 count[2];			/* number of clients: best effort, urgent */
 };
 
 /* One client; with gpurt_looks.lock held. */

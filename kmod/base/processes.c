@@ -31,7 +31,7 @@ static int compare(void *tgid, struct latch_tree_node *node)
 
 static const struct latch_tree_ops order = { .less = less, .comp = compare };
 
-/* The caller keeps others from changing the tree.  The process is not in it. */
+/* The caller keeps others from changing the tree.  The tree has no entry of the process. */
 void gpurt_processes_add(struct gpurt_processes *all, struct gpurt_by_process *one)
 {
 	latch_tree_insert(&one->node, &all->tree, &order);
@@ -43,7 +43,7 @@ void gpurt_processes_remove(struct gpurt_processes *all, struct gpurt_by_process
 	latch_tree_erase(&one->node, &all->tree, &order);
 }
 
-/* Any context.  The caller keeps what it finds from being freed.  NULL: the process is not there. */
+/* Any context.  The caller keeps what it finds from being freed.  NULL: the tree has no entry of the process. */
 struct gpurt_by_process *gpurt_processes_find(struct gpurt_processes *all, const struct pid *tgid)
 {
 	struct latch_tree_node *node = latch_tree_find((void *)tgid, &all->tree, &order);

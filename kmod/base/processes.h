@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A tree of entries, each found by its process.  Users choose how many processes there are, and
- * many have the same hash if a user chooses them so.  Hence a balanced tree.  Those who look need
- * no lock.
+ * A tree of entries, each found by its process.  Users choose the number of processes, and can choose processes with
+ * the same hash.  Hence a balanced tree.  Readers need no lock.
  */
 #ifndef GPURT_PROCESSES_H
 #define GPURT_PROCESSES_H
@@ -16,7 +15,7 @@ struct gpurt_processes {
 	struct latch_tree_root tree;	/* of gpurt_by_process.node */
 };
 
-/* Something that is a process's.  It is freed when nobody looks any more (RCU, or gpurt_clients_read()). */
+/* An entry of a process.  It is freed when no reader uses it any more (RCU, or gpurt_clients_read()). */
 struct gpurt_by_process {
 	struct latch_tree_node node;
 	struct pid *tgid;
@@ -27,8 +26,8 @@ void gpurt_processes_remove(struct gpurt_processes *all, struct gpurt_by_process
 struct gpurt_by_process *gpurt_processes_find(struct gpurt_processes *all, const struct pid *tgid);
 
 #ifdef GPURT_KUNIT
-extern unsigned int gpurt_processes_seen;	/* by all that have looked */
-extern void (*gpurt_processes_look)(void);	/* called by each that looks */
+extern unsigned int gpurt_processes_seen;	/* entries that all look-ups have seen */
+extern void (*gpurt_processes_look)(void);	/* called by each look-up */
 #endif
 
 #endif

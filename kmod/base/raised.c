@@ -3,19 +3,18 @@
  * Threads that are raised above the normal priorities of their CPU, and what they were before.
  *
  * A thread is lowered only if its policy and priority are those that it was raised to.  The kernel offers modules no
- * comparison and change in one: a change that somebody else makes within the same microsecond may be lost.
+ * atomic compare-and-change, so another thread's change within the same microsecond may be lost.
  *
- * The kernel lets a user's processes keep a thread at any priority up to its present one, for good.  So nobody is
- * raised above what his user has the right to, whatever priority an administrator sets in the middle of a segment.
+ * The kernel lets a user's processes keep a thread at any priority up to its present one, for good.  So a thread is
+ * never raised above the right of its user, whatever priority an administrator sets in the middle of a segment.
  *
  * Changes of one thread are made one at a time, under a lock of its own with priority inheritance.  Only the thread
- * itself and gpurt-boost make any, so they wait for each other only.  In a kernel with full preemption the thread may
- * lose its CPU to a more urgent one in the middle of a change.  Then nobody else waits for that CPU; and gpurt-boost,
- * if it has to change the thread, has the thread finish at the highest priority.
+ * itself and gpurt-boost make changes, so only they wait for each other.  In a kernel with full preemption the thread
+ * may lose its CPU to a more urgent thread in the middle of a change.  Then no other thread waits for that CPU.  If
+ * gpurt-boost has to change the thread, the thread inherits the highest priority and finishes.
  *
- * A struct gpurt_thread describes a thread while the thread has a reason to be raised.  No call
- * allocates memory.  Each reason brings along one struct gpurt_thread when it is taken.  The reason
- * takes one away when it is let go, not always the same.
+ * A struct gpurt_thread describes a thread while the thread has a reason to be raised.  No call allocates memory: each
+ * reason brings along one struct gpurt_thread, and takes one away, not always the same, when it is let go.
  *
  * The functions that change something may sleep: kernels 5.3 to 6.4 take the lock of the cpusets to change a thread's
  * scheduling, which others hold for milliseconds.
@@ -56,8 +55,8 @@ struct gpurt_thread {
 	struct rt_mutex lock;
 	struct hlist_head reasons;	/* gpurt_raised.node, with the lock held */
 	/* Written with the lock and table_lock held: */
-	u8 set;				/* that it was raised to; 0: it is not, or has changed its scheduling */
-	bool refused;			/* it has done that: it is left alone while it has a reason */
+	u8 set;				/* raised to this; 0: not raised, or its scheduling was changed */
+	bool refused;			/* it changed its scheduling: left alone while it has reasons */
 	struct gpurt_saved saved;
 };
 
@@ -86,31 +85,31 @@ static struct gpurt_thread *find(const struct task_struct *task)
 	return NULL;
 }
 
-/* The thread's priority as if it were not raised, 0 if it is neither SCHED_FIFO nor SCHED_RR. */
+/* The thread's priority without the raise; 0: it is neither SCHED_FIFO nor SCHED_RR. */
 u32 gpurt_raised_own(struct task_struct *task)
 {
 	u32 priority = is_real_time(task) ? task->rt_priority : 0;
 	const struct gpurt_thread *t;
 
-	/* A thread that raises itself sees that it did; another reader may be early or late by an instant anyway. */
+	/* A thread that raises itself sees its own raise.  For other readers an instant does not matter. */
 	if (priority <= gpurt_normal || hlist_empty(bucket_of(task)))
 		return priority;
 	raw_spin_lock(&table_lock);
 	t = find(task);
-	/* Without the flag somebody else has set its priority since. */
+	/* Without the flag another thread has set the priority since. */
 	if (t && t->set && task->sched_reset_on_fork)
 		priority = t->saved.priority;
 	raw_spin_unlock(&table_lock);
 	return priority;
 }
 
-/* Whether nobody else has changed the thread's scheduling since it was raised. */
+/* Whether the thread's scheduling is still as this file has set it. */
 static bool is_as_set(const struct gpurt_thread *t)
 {
 	return t->task->policy == SCHED_FIFO && t->task->rt_priority == t->set && t->task->sched_reset_on_fork;
 }
 
-/* The CPU priority that the thread is raised to; 0: it is not. */
+/* The CPU priority that the thread is raised to; 0: it is not raised. */
 u32 gpurt_raised_to(const struct gpurt_raised *b)
 {
 	const struct gpurt_thread *t;
@@ -123,7 +122,7 @@ u32 gpurt_raised_to(const struct gpurt_raised *b)
 	return priority;
 }
 
-/* Whether the thread has changed its scheduling while it was raised, and so is not raised any more. */
+/* Whether the thread is no longer raised because its scheduling was changed meanwhile. */
 bool gpurt_raised_refused(const struct gpurt_raised *b)
 {
 	bool refused;
@@ -139,7 +138,7 @@ static int change(struct task_struct *task, int policy, u32 priority, bool reset
 {
 	const struct sched_param param = { .sched_priority = priority };
 
-	/* Nothing executes any more. */
+	/* The thread has ended. */
 	if (READ_ONCE(task->exit_state))
 		return 0;
 	return setscheduler(task, policy | (reset_on_fork ? SCHED_RESET_ON_FORK : 0), &param);
@@ -184,11 +183,11 @@ static void raise(struct gpurt_thread *t, u32 want)
 
 	if (!t->set)
 		saved = (struct gpurt_saved){ task->policy, task->rt_priority, task->sched_reset_on_fork };
-	/* SCHED_DEADLINE and SCHED_OTHER are left alone, and so is a thread that is above this already. */
+	/* Threads of SCHED_DEADLINE or SCHED_OTHER, and threads that are above this already, stay as they are. */
 	if (!t->set && (!is_real_time(task) || task->rt_priority >= want))
 		return;
 	note(t, want, saved);
-	/* Threads and processes that it makes are SCHED_OTHER: nothing would lower them. */
+	/* Threads and processes that it makes are to be SCHED_OTHER, because nothing would lower them. */
 	if (change(task, SCHED_FIFO, want, true)) {
 		note(t, 0, saved);
 		pr_warn_once("gpurt: a thread could not be raised\n");
@@ -202,7 +201,7 @@ static void lower(struct gpurt_thread *t)
 	note(t, 0, t->saved);
 }
 
-/* Called with the thread's lock held.  Has it execute as all its reasons together need it. */
+/* Called with the thread's lock held.  Sets the scheduling that all its reasons together need. */
 static void carry_out(struct gpurt_thread *t)
 {
 	u32 want = wanted_of(t);
@@ -239,8 +238,8 @@ static struct gpurt_thread *enter(struct gpurt_raised *b, struct task_struct *ta
 }
 
 /*
- * The reverse, without the thread's lock: when the last one leaves, no other one holds or wants the lock.
- * The structure that the reason takes away may be another client's, and may be freed at once.
+ * The reverse, without the thread's lock: when the last reason leaves, no thread holds or wants the lock.  The
+ * structure that the reason takes away may be another client's, and may be freed at once.
  */
 static void leave(struct gpurt_raised *b)
 {
@@ -263,8 +262,8 @@ static void leave(struct gpurt_raised *b)
 }
 
 /*
- * A reason to raise that thread.  How high, gpurt_raised_want() says, but not above @right, to which its user was found
- * to have the right.
+ * Adds a reason to raise that thread.  gpurt_raised_want() says to which priority, at most @right: the thread's user
+ * was found to have the right to it.
  */
 void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task, u32 right)
 {
@@ -287,7 +286,7 @@ void gpurt_raised_want(struct gpurt_raised *b, u32 priority)
 	rt_mutex_unlock(&t->lock);
 }
 
-/* No reason to raise a thread any more. */
+/* Removes the reason to raise a thread. */
 void gpurt_raised_let_go(struct gpurt_raised *b)
 {
 	struct gpurt_thread *t = b->thread;
@@ -317,7 +316,7 @@ int gpurt_raised_init(struct gpurt_raised *b)
 	return 0;
 }
 
-/* The reason was let go. */
+/* Called after the reason was let go. */
 void gpurt_raised_destroy(struct gpurt_raised *b)
 {
 	kfree(b->spare);

@@ -9,14 +9,14 @@
 struct gpurt_thread;
 struct task_struct;
 
-/* One reason to raise a thread.  It may have several at once: then the highest counts. */
+/* One reason to raise a thread.  If a thread has several, the highest counts. */
 struct gpurt_raised {
-	struct task_struct *task;	/* NULL: none; who does not own the reason only compares it */
-	struct gpurt_thread *thread;	/* the same; raised.c has a reference of it */
-	struct gpurt_thread *spare;	/* while there is none: for the next */
+	struct task_struct *task;	/* NULL: none; only the reason's owner may dereference it */
+	struct gpurt_thread *thread;	/* of that task; raised.c has a reference to the task */
+	struct gpurt_thread *spare;	/* while there is no thread: for the next one */
 	struct hlist_node node;		/* of gpurt_thread.reasons */
-	u8 want;			/* the CPU priority that the thread needs for this reason, */
-	u8 right;			/* which is not above this one: its user was found to have the right to it */
+	u8 want;			/* the CPU priority that the thread needs for this reason */
+	u8 right;			/* the highest that the user was found to have a right to */
 };
 
 extern unsigned int gpurt_normal;	/* the highest CPU priority of threads that are not raised */

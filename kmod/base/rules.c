@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The administrator's rules about processes, by process, by name, or by cgroup.  They also hold for clients that open
- * the device later.  A name is what the process called itself when it opened the device, and a process may choose that.
- * Use rules by name only if every user that may open the device is trusted.
+ * the device later.  The name is the process's name when it opened the device, and a process can choose its name.  Use
+ * rules by name only if every user that may open the device is trusted.
  *
- * The lock is for those who change rules.  Readers take no lock.  Any process may have rules read,
- * even one that is kept from its CPU meanwhile.  A driver may ask for a process while it holds a
- * lock that its commit() takes.
+ * The lock is for changes of rules.  Readers take no lock, because any process may have rules read, even a process that
+ * is kept from its CPU meanwhile.  A driver may ask for a process while it holds a lock that its commit() takes.
  */
 #include <linux/cgroup.h>
 #include <linux/cred.h>
@@ -28,7 +27,7 @@
 static DEFINE_MUTEX(rules_lock);	/* for changes of what follows */
 static LIST_HEAD(rules);		/* read under RCU */
 static unsigned int rules_count[GPURT_RULE_COUNT];
-static u64 rules_last;			/* id of the rule that was made last */
+static u64 rules_last;			/* id of the last rule made */
 static unsigned int rules_changes = 1;	/* never 0; differs after each change */
 
 /* Called with rules_lock held. */
@@ -42,7 +41,7 @@ static struct gpurt_rule_entry *find(enum gpurt_rule what, u32 attr, const char 
 	return NULL;
 }
 
-/* Called with rules_lock held, or when no other code runs.  The list and the counts have been changed. */
+/* Called with rules_lock held, or when no other code runs.  Called after the list and the counts have changed. */
 static void changed(void)
 {
 	/* Pairs with gpurt_rules_walk(): a reader that sees the number sees the change. */
@@ -77,7 +76,7 @@ static bool is_dead(const struct gpurt_rule_entry *rule)
 	return dead;
 }
 
-/* Removes the rules for processes that have ended: those cannot be named any more. */
+/* Removes the rules for processes that have ended: an administrator can no longer name these processes. */
 static void forget_the_dead(void)
 {
 	struct gpurt_rule_entry *rule, *next;
@@ -87,7 +86,7 @@ static void forget_the_dead(void)
 			rule_remove(rule);
 }
 
-/* The user of the process; INVALID_UID: there is none. */
+/* The user of the process; INVALID_UID: the process has ended. */
 static kuid_t user_of(struct pid *pid)
 {
 	struct task_struct *task;
@@ -101,7 +100,7 @@ static kuid_t user_of(struct pid *pid)
 }
 
 #ifdef CONFIG_CGROUPS
-/* Whether the hierarchy of version 2, in which cgroup_of() looks, is mounted anywhere: only then can it be used. */
+/* Whether the cgroup v2 hierarchy, which gpurt_cgroup_of() reads, is mounted anywhere: only then can it be used. */
 bool gpurt_has_cgroups(void)
 {
 	struct file_system_type *type = get_fs_type("cgroup2");
@@ -174,9 +173,8 @@ bool gpurt_cgroup_is_below(const char *path, const char *prefix)
 }
 
 /*
- * Writes the process's path in the cgroup v2 hierarchy, or the path's beginning.  A process that
- * may make cgroups of its own makes the path as long as it likes.  @path is empty if the process is
- * gone.
+ * Writes the process's path in the cgroup v2 hierarchy, or the path's beginning.  A process that may make cgroups can
+ * make the path of any length.  @path is empty if the process is gone.
  */
 void gpurt_cgroup_of(struct pid *tgid, char path[GPURT_CGROUP_START])
 {
@@ -223,17 +221,16 @@ bool gpurt_rule_holds(enum gpurt_rule what, struct pid *tgid, const char *comm)
 	return found;
 }
 
-/* Id of the rule that was made last. */
+/* Id of the last rule made. */
 u64 gpurt_rules_last(void)
 {
 	return READ_ONCE(rules_last);
 }
 
 /*
- * Calls @fn, in the order in which they were made, for the rules in force after rule @after and up
- * to rule @last.  The walk ends at the first error, and returns it.  First, @changes gets a number
- * that differs after each change: a reader that needs several walks compares it.  The administrator
- * decides how many rules there are.
+ * Calls @fn for the rules in force after rule @after and up to rule @last, in the order in which they were made.  The
+ * first error ends the walk and is returned.  First stores in *@changes a number that differs after each change, which
+ * a reader with several walks compares.  The administrator decides how many rules there are.
  */
 int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn fn, void *about)
 {

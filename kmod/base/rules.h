@@ -28,7 +28,7 @@ struct gpurt_rule_entry {
 	struct pid *pid;
 	char text[GPURT_CGROUP_LEN];
 	kuid_t user;			/* of the process, when the rule was made */
-	u64 id;				/* later rules have higher ones */
+	u64 id;				/* later rules have higher ids */
 	u64 since;			/* CLOCK_MONOTONIC */
 };
 
@@ -42,8 +42,7 @@ int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn f
 void gpurt_rules_clear(void);
 
 /*
- * The size that gpurt_cgroup_of() fills: one character more than a rule can have tells whether a
- * path goes on there.
+ * The size that gpurt_cgroup_of() fills: one character more than a rule can have shows whether a path is longer.
  */
 #define GPURT_CGROUP_START (GPURT_CGROUP_LEN + 1)
 

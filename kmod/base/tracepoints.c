@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Probes of the kernel's tracepoints.  Most of these are not exported by name.  They are the kernel's own, not a
- * module's, so they never go away.
+ * Probes of the kernel's tracepoints.  Most of these are not exported by name.  They belong to the kernel, not to a
+ * module, so they never go away.
  */
 #include <linux/errno.h>
 #include <linux/string.h>
@@ -32,7 +32,7 @@ void gpurt_probes_find(struct gpurt_probe *probes, unsigned int count)
 	for_each_kernel_tracepoint(look_at, &s);
 }
 
-/* Called after gpurt_probes_find().  Whether the kernel has all of the tracepoints. */
+/* Called after gpurt_probes_find().  Returns whether the kernel has all of the tracepoints. */
 bool gpurt_probes_found(const struct gpurt_probe *probes, unsigned int count)
 {
 	unsigned int i;
@@ -51,7 +51,7 @@ void gpurt_probes_remove(struct gpurt_probe *probes, unsigned int count, void *d
 	tracepoint_synchronize_unregister();
 }
 
-/* All of the probes or, if an error is returned, none. */
+/* Adds all probes; after an error, none. */
 int gpurt_probes_add(struct gpurt_probe *probes, unsigned int count, void *data)
 {
 	unsigned int i;

@@ -7,8 +7,8 @@
 #include <linux/tracepoint.h>
 
 /*
- * A probe, in the file that includes the tracepoint's header: a probe of another type does not compile.  A kernel with
- * kCFI would stop at its first call, and another one would read an argument that is not there.
+ * A probe, for use in the file that includes the tracepoint's header: a probe of another type does not compile.  It
+ * would make a kernel with kCFI stop at its first call, and another kernel read an argument that is not there.
  */
 #define GPURT_PROBE(event, probe) { \
 	.name = &(#event)[BUILD_BUG_ON_ZERO(!__builtin_types_compatible_p(typeof(&check_trace_callback_type_##event), \
@@ -18,8 +18,8 @@
 
 struct gpurt_probe {
 	const char *name;		/* of the tracepoint */
-	void *function;			/* what it calls, with the data given at registration first */
-	struct tracepoint *point;	/* NULL: this kernel has none of that name */
+	void *function;			/* the function it calls; first argument: the data of the registration */
+	struct tracepoint *point;	/* NULL: this kernel lacks the tracepoint */
 };
 
 void gpurt_probes_find(struct gpurt_probe *probes, unsigned int count);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads that wait for the same thing, the most urgent first.  A decision may wake one thread
- * only, however many wait: so it wakes the first.  Each woken thread checks its condition and then wakes the next.
+ * Threads that wait for the same thing, the most urgent first.  A decision may wake only one thread, however many wait,
+ * so it wakes the first.  Each woken thread checks its condition and then wakes the next.
  *
- * The kernel's simple wait queues (swait.h) wake in order of arrival.  A thread of low priority that is kept from its
- * CPU would then keep a wake-up from one of high priority.
+ * The kernel's simple wait queues (swait.h) wake in order of arrival.  There a thread of low priority that is kept from
+ * its CPU would keep back the wake-up of a thread of high priority.
  */
 #include <linux/sched.h>
 #include <linux/sched/rt.h>
@@ -29,8 +29,8 @@ static void wake(struct rb_node *node)
 }
 
 /*
- * The calling thread waits from now on, behind those of its priority.  It must check the condition that it waits for
- * after this.
+ * From now on the calling thread waits, behind threads of its priority.  Afterwards it must check the condition that it
+ * waits for.
  */
 void gpurt_waiters_add(struct gpurt_waiters *w, struct gpurt_waiter *waiter)
 {
@@ -54,7 +54,7 @@ void gpurt_waiters_add(struct gpurt_waiters *w, struct gpurt_waiter *waiter)
 	raw_spin_unlock_irqrestore(&w->lock, flags);
 }
 
-/* The calling thread has looked, and goes on waiting: a wake-up that it got is the next one's. */
+/* The calling thread has checked, and goes on waiting: it passes a wake-up that it got to the next waiter. */
 void gpurt_waiters_pass_on(struct gpurt_waiters *w, struct gpurt_waiter *waiter)
 {
 	unsigned long flags;
@@ -84,7 +84,7 @@ void gpurt_waiters_wake(struct gpurt_waiters *w)
 {
 	unsigned long flags;
 
-	/* A thread that is not seen here looks later.  Pairs with set_current_state() in wait_on(). */
+	/* A thread that is not seen here checks its condition later.  Pairs with set_current_state() in wait_on(). */
 	smp_mb();
 	if (RB_EMPTY_ROOT(&w->tree.rb_root))
 		return;

@@ -18,8 +18,8 @@ struct gpurt_waiters {
 struct gpurt_waiter {
 	struct rb_node node;
 	struct task_struct *task;
-	int priority;			/* on the CPU, as the scheduler counts: less is more urgent */
-	bool woken;			/* and has not passed that on yet */
+	int priority;			/* the scheduler's: a lower value is more urgent */
+	bool woken;			/* and has not passed the wake-up on yet */
 };
 
 void gpurt_waiters_init(struct gpurt_waiters *w);

@@ -3,7 +3,7 @@
 
 struct workqueue_struct *gpurt_orders, *gpurt_updates, *gpurt_workers;
 
-/* Called before anything of the module queues work.  0 or -ENOMEM. */
+/* Called before the module queues work.  0 or -ENOMEM. */
 int gpurt_workers_start(void)
 {
 	gpurt_orders = alloc_workqueue("gpurt_orders", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
@@ -15,7 +15,7 @@ int gpurt_workers_start(void)
 	return -ENOMEM;
 }
 
-/* Called when nothing of the module queues work any more. */
+/* Called when the module no longer queues work. */
 void gpurt_workers_stop(void)
 {
 	if (gpurt_workers)

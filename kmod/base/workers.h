@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The module's own work queues.  All of the kernel shares the system's workqueues: blocked work items of others can
- * fill them, and without memory for another worker they stop.
+ * The module's own work queues.  The whole kernel shares the system's workqueues: blocked work items of others can fill
+ * them, and they stop when there is no memory for another worker.
  *
- *   gpurt_orders	wakes agents.  How many is limited for each user, so its workers come before ordinary tasks
- *   gpurt_updates	what follows an update of a GPU.  One item a GPU, so the queue is never full
+ *   gpurt_orders	wakes agents.  Each user's number is limited, so its workers come before ordinary tasks
+ *   gpurt_updates	the work after an update of a GPU.  One item a GPU, so the queue is never full
  *   gpurt_workers	everything else.  Users choose how many items there are
  */
 #ifndef GPURT_WORKERS_H

@@ -2,27 +2,26 @@
 /*
  * Policy `boosted`: threads of clients are raised and lowered.
  *
- * The scheduler says how the thread of a client has to execute, with the gate held, and gpurt_boost_wanted() notes it.
- * The change is carried out without the gate, because a change of a thread's scheduling may sleep.
- * Kernels 5.3 to 6.4 take the lock of the cpusets for it, and others hold that lock for
- * milliseconds.  Hence no interrupt changes threads either.  Two threads do:
+ * The scheduler says, with the gate held, how the thread of a client has to execute, and gpurt_boost_wanted() notes it.
+ * The change is carried out without the gate, because a change of a thread's scheduling may sleep.  Kernels 5.3 to 6.4
+ * take the lock of the cpusets for it, which others hold for milliseconds.  Hence no interrupt changes threads either.
+ * Two threads do:
  *
  *   - the thread itself, before it asks for a begin and after each of its calls.  A thread that becomes the owner is
  *     raised before it has the gate, so that nothing on its CPU delays its update.
  *
- *   - the thread gpurt-boost, of the highest FIFO priority, for a thread that is in no call, or waits
- *     at the gate.  These are the cases.  Another one's update takes the GPU from the thread's client
- *     or gives the GPU to it.  A budget, an administrator, the driver or the end of its process ends
- *     its segment.  The thread is handed the gate while its CPU executes others.  Its work has
- *     completed (form `fence`).  A GPU's own thread has updates to carry out, and does not wait for
- *     the lock of the cpusets.
+ *   - the thread gpurt-boost, of the highest FIFO priority, for a thread that is in no call, or waits at the gate.
+ *     These are the cases.  An update by another thread takes the GPU from the thread's client or gives it to the
+ *     client.  A budget, an administrator, the driver or the end of its process ends its segment.  The thread is
+ *     handed the gate while its CPU executes other threads.  Its work has completed (form `fence`).  A GPU's own
+ *     thread has updates to carry out, and must not wait for the lock of the cpusets.
  *
- * Threads of forms `owner` and `fence` wait at the gate as they would execute without their call: see gate.c.
+ * At the gate, threads of forms `owner` and `fence` wait at the priority that they have without their call: see gate.c.
  *
- * Each client has a lock, with priority inheritance, and so has each thread (raised.c).  Nobody else changes a thread,
- * and nobody else waits for the lock of a client in a segment: all others have gpurt-boost look.  In
- * a kernel with full preemption the thread that holds such a lock may lose its CPU to a more urgent
- * one.  Threads of other CPUs must not wait until that one has executed.
+ * Each client has a lock, with priority inheritance, and so has each thread (raised.c).  Only these two threads change
+ * a thread, and only they wait for the lock of a client in a segment: all others have gpurt-boost look.  In a kernel
+ * with full preemption the holder of such a lock may lose its CPU to a more urgent thread.  Threads of other CPUs must
+ * not wait for that thread.
  */
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
@@ -49,7 +48,7 @@ MODULE_PARM_DESC(boost, "allow policy boosted, which raises threads (default yes
 static struct kthread_worker *worker;
 static GPURT_DEP(boost_work);
 
-/* Why threads cannot be raised; NULL: they can. */
+/* Why threads cannot be raised; NULL: they can be raised. */
 const char *gpurt_boost_why_not(void)
 {
 	if (!boost)
@@ -57,7 +56,7 @@ const char *gpurt_boost_why_not(void)
 	return gpurt_raised_possible() ? NULL : "policy boosted needs raised threads, which this kernel does not allow";
 }
 
-/* Called with the lock held, hence before the driver forgets the client.  Whether there is nothing to wait for. */
+/* Called with the lock held, hence before the driver forgets the client.  Whether all its work has completed. */
 static bool has_completed(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
@@ -76,7 +75,7 @@ static bool has_completed(const struct gpurt_client *client)
 }
 
 /*
- * Whether no thread is raised for the client, except in its call.  A process that ends is lowered before its GPU is
+ * Whether the client's threads are raised only inside their calls.  A process that ends is lowered before its GPU is
  * handed on, which may take the driver long.
  */
 static bool is_barred(const struct gpurt_client *client)
@@ -87,8 +86,8 @@ static bool is_barred(const struct gpurt_client *client)
 }
 
 /*
- * Called with the lock held.  Whether the thread is not to be raised any more, before another begin of its client.
- * @barred: is_barred().
+ * Called with the lock held.  Whether the thread stays unraised until another begin of its client.  @barred:
+ * is_barred().
  */
 static bool is_over(const struct gpurt_client *client, bool barred)
 {
@@ -96,12 +95,12 @@ static bool is_over(const struct gpurt_client *client, bool barred)
 
 	if (test_bit(GPURT_BOOST_OVER, &b->flags))
 		return true;
-	/* Others wait for its decision, so until then it executes above every task that could take its CPU. */
+	/* Others wait for its decision: until then it executes above all tasks that could take its CPU. */
 	if (READ_ONCE(b->call) != GPURT_BOOST_IN_NONE)
 		return false;
 	if (barred || !test_bit(GPURT_BOOST_MAY, &b->flags) || !READ_ONCE(client->core.depth))
 		return true;
-	/* A client takes its seat, and so may change its form, before its level follows. */
+	/* A client takes its seat, which may change its form, before its level is set. */
 	return !smp_load_acquire(&b->level) && gpurt_boost_form_now(client) == GPURT_FORM_SELF;
 }
 
@@ -116,7 +115,7 @@ static u32 needed(const struct gpurt_client *client)
 	return READ_ONCE(b->call) == GPURT_BOOST_HANDED ? GPURT_RAISED_TOP : max(level, b->asked);
 }
 
-/* Whether the caller is that thread, or gpurt-boost, which may change any. */
+/* Whether the caller is that thread, or gpurt-boost, which may change any thread. */
 static bool may_change(const struct task_struct *task)
 {
 	return current == task || current == worker->task;
@@ -134,7 +133,7 @@ static bool copies(struct gpurt_client *client)
 	return does;
 }
 
-/* Called with the lock held.  Has the thread that copies execute as it has to.  @barred: is_barred(). */
+/* Called with the lock held.  Sets the scheduling of the thread that copies.  @barred: is_barred(). */
 static void settle_copier(struct gpurt_client *client, bool barred)
 {
 	struct gpurt_copier *c = &client->copier;
@@ -149,7 +148,7 @@ static void settle_copier(struct gpurt_client *client, bool barred)
 		gpurt_raised_want(&c->raised, gpurt_boost_cpu(gpurt_normal, level));
 }
 
-/* A thread that changed its scheduling while it was raised is raised again when its group owns the GPU again. */
+/* If a raised thread's scheduling was changed, it is raised again when its group owns the GPU again. */
 static void forgive(struct gpurt_raised *r)
 {
 	struct task_struct *task = get_task_struct(r->task);
@@ -160,7 +159,7 @@ static void forgive(struct gpurt_raised *r)
 	put_task_struct(task);
 }
 
-/* The same, of the thread that the client's group raises. */
+/* The same for the thread that the client's group raises. */
 static void settle_kept(struct gpurt_client *client, bool barred)
 {
 	struct gpurt_kept *k = &client->kept;
@@ -184,7 +183,7 @@ void gpurt_boost_settle(struct gpurt_client *client)
 	struct gpurt_boosted *b = &client->boost;
 	bool barred = is_barred(client);
 
-	/* The thread that copies may be another one than that of the segment. */
+	/* The thread that copies may differ from the segment's thread. */
 	if (client->copier.raised.task && may_change(client->copier.raised.task))
 		settle_copier(client, barred);
 	if (client->kept.raised.task && may_change(client->kept.raised.task))
@@ -205,12 +204,12 @@ static void work(struct kthread_work *work)
 	u64 since;
 
 	gpurt_dep_begin(&boost_work);
-	/* First: what comes after this has the work queued again. */
+	/* Comes first: later requests queue the work again. */
 	since = atomic64_xchg(&client->boost.since, 0);
 	rt_mutex_lock(&client->boost.lock);
 	gpurt_boost_settle(client);
 	rt_mutex_unlock(&client->boost.lock);
-	/* Bounds charge an update with this time, too. */
+	/* Bounds add this time to an update. */
 	if (since)
 		gpurt_latency_record(&client->gpu->runlist.latency[GPURT_CAUSE_RAISE], ktime_get_ns() - since);
 	gpurt_dep_end(&boost_work);
@@ -225,8 +224,8 @@ static bool raises_any(const struct gpurt_client *client)
 }
 
 /*
- * Any context, by a caller that has a reference, or a walk of clients under way.  gpurt-boost looks how the client's
- * thread is to execute.
+ * Any context, by a caller that has a reference or walks the clients.  Has gpurt-boost settle the priorities of the
+ * client's threads.
  */
 void gpurt_boost_look(struct gpurt_client *client)
 {
@@ -234,12 +233,12 @@ void gpurt_boost_look(struct gpurt_client *client)
 	if (!raises_any(client) || !kref_get_unless_zero(&client->ref))
 		return;
 	atomic64_cmpxchg(&client->boost.since, 0, ktime_get_ns());
-	/* Work that waits already has a reference. */
+	/* Work that is queued already has a reference. */
 	if (!kthread_queue_work(worker, &client->boost.work))
 		gpurt_client_put(client);
 }
 
-/* In process context, by a caller that does not hold the client's boost.lock.  A look that was asked for is over. */
+/* In process context, by a caller that does not hold the client's boost.lock.  On return no look is pending. */
 void gpurt_boost_flush(struct gpurt_client *client)
 {
 	gpurt_dep_wait(&boost_work);
@@ -247,8 +246,8 @@ void gpurt_boost_flush(struct gpurt_client *client)
 }
 
 /*
- * In process context, by a caller that does not hold the client's boost.lock.  The same, and gpurt-boost has looked
- * when this returns.
+ * In process context, by a caller that does not hold the client's boost.lock.  Like gpurt_boost_look(), and on return
+ * gpurt-boost has looked.
  */
 void gpurt_boost_have_looked(struct gpurt_client *client)
 {
@@ -258,7 +257,7 @@ void gpurt_boost_have_looked(struct gpurt_client *client)
 	gpurt_boost_flush(client);
 }
 
-/* Called with the gate held.  The client's thread has to execute at that level (core/boost.h) from now on. */
+/* Called with the gate held.  From now on the client's thread must execute at @level (core/boost.h). */
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 {
 	bool moves = level != GPURT_RAISED_TOP && level != client->kept.level;
@@ -267,15 +266,15 @@ void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 		WRITE_ONCE(client->kept.level, level);
 	if (moves && !level)
 		set_bit(GPURT_BOOST_LOST, &client->boost.flags);
-	/* Either the raised thread sees the level at the end of its call, or this sees that it is in none. */
+	/* Either the raised thread sees the level at the end of its call, or this sees that it is in no call. */
 	smp_store_mb(client->boost.level, level);
 	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS || (moves && READ_ONCE(client->kept.raised.task)))
 		gpurt_boost_look(client);
 }
 
 /*
- * In process context.  The administrator's rules have changed, or the client is new.  Its calls look at what is noted
- * here, because a thread with a deadline must not wait for the lock of the rules.
+ * In process context, when the administrator's rules have changed or the client is new.  Notes whether it is barred:
+ * its calls read this note, because a thread with a deadline must not wait for the lock of the rules.
  */
 void gpurt_boost_bar(struct gpurt_client *client)
 {
@@ -286,8 +285,7 @@ void gpurt_boost_bar(struct gpurt_client *client)
 		barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
 		/*
 		 * Either a thread that becomes the client's sees it at the end of its call, or this sees the thread.
-		 * If two do this at once, the one that stores last looks again afterwards, at the
-		 * rules of both.
+		 * If two threads do this at once, the last to store checks the rules again afterwards.
 		 */
 		assign_bit(GPURT_BOOST_BARRED, &b->flags, barred);
 		smp_mb__after_atomic();	/* likewise */
@@ -296,8 +294,8 @@ void gpurt_boost_bar(struct gpurt_client *client)
 }
 
 /*
- * In process context.  The client is gone, or its GPU is: its thread is lowered, and is not raised again.  The driver
- * is not asked of its work any more.
+ * In process context.  The client or its GPU is gone: its threads are lowered and not raised again.  From now on nobody
+ * asks the driver about its work.
  */
 void gpurt_boost_stop(struct gpurt_client *client)
 {
@@ -320,7 +318,7 @@ int gpurt_boost_init(struct gpurt_client *client)
 	return -ENOMEM;
 }
 
-/* Its threads were let go, if there ever were any. */
+/* Called after all its threads were let go. */
 void gpurt_boost_destroy(struct gpurt_client *client)
 {
 	gpurt_raised_destroy(&client->boost.raised);
@@ -328,7 +326,7 @@ void gpurt_boost_destroy(struct gpurt_client *client)
 	gpurt_raised_destroy(&client->kept.raised);
 }
 
-/* Before there are GPUs.  -EINVAL, -ENOMEM. */
+/* Called before there are GPUs.  -EINVAL, -ENOMEM. */
 int gpurt_boost_load(void)
 {
 	int err;
@@ -348,7 +346,7 @@ int gpurt_boost_load(void)
 	return err;
 }
 
-/* When there are no GPUs, and no descriptors. */
+/* Called when there are no GPUs and no descriptors. */
 void gpurt_boost_unload(void)
 {
 	kthread_destroy_worker(worker);

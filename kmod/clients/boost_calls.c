@@ -3,10 +3,10 @@
  * Policy `boosted`: a client's thread raises and lowers itself in each of its calls.
  *
  * A thread of form `self` is raised from before its begin until after its end, hence also while it waits at the gate.
- * One of form `owner` or `fence` is raised before it asks for a begin, and is lowered if the begin does not make it the
- * owner.  So nothing of its CPU comes between its update and the raise.  If it has to wait at the gate it waits as it
- * would execute without its call (gate.c).  Such a thread may be kept from its CPU when it is handed the gate.  From
- * then on gpurt-boost carries out what the scheduler says of the thread.
+ * A thread of form `owner` or `fence` is raised before it asks for a begin, and is lowered if the begin does not make
+ * it the owner.  So nothing on its CPU delays its update.  While it waits at the gate it has the priority that it has
+ * without the call (gate.c).  Such a thread may be off its CPU when it is handed the gate.  From then on gpurt-boost
+ * carries out what the scheduler says of the thread.
  */
 #include <linux/capability.h>
 #include <linux/rtmutex.h>
@@ -22,8 +22,8 @@
 #include "state/team.h"
 
 /*
- * Called with `calls` and the lock held, by the client's thread.  Until gpurt_boost_returns() it carries `level` out
- * itself, and needs that @level for its call.
+ * Called with `calls` and the lock held, by the client's thread, which needs that @level for its call.  Until
+ * gpurt_boost_returns() the thread itself carries out `level`.
  */
 static void enter(struct gpurt_boosted *b, u32 level)
 {
@@ -31,7 +31,7 @@ static void enter(struct gpurt_boosted *b, u32 level)
 	WRITE_ONCE(b->call, GPURT_BOOST_CALLS);
 }
 
-/* The same, by a thread that is about to begin the outermost segment.  @right: as check() says. */
+/* The same, by a thread that is about to begin the outermost segment.  @right: from check(). */
 static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 {
 	struct gpurt_boosted *b = &client->boost;
@@ -45,7 +45,7 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 	clear_bit(GPURT_BOOST_WORKING, &b->flags);
 	WRITE_ONCE(b->form, gpurt_boost_form_of(client, flags));
 	gpurt_raised_take(&b->raised, current, right);
-	/* While a commit sleeps its caller's CPU goes to others anyway, whom the driver may need. */
+	/* While a commit sleeps, its caller's CPU is free for other threads, which the driver may need. */
 	assign_bit(GPURT_BOOST_SPINS, &b->flags, gpurt_boost_stated(flags) != GPURT_FORM_SELF &&
 		   !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps);
 	gpurt_boost_settle(client);
@@ -62,10 +62,9 @@ static int find_right(u32 needed, u32 *right)
 }
 
 /*
- * Returns 0 if the caller may begin the outermost segment of a client at that @level, in the form
- * that @flags state.  Otherwise returns what uapi/gpurt.h says under "Raised threads", for policy
- * `boosted`.  The highest CPU priority that its user was found to have the right to is stored in
- * *@right.
+ * Returns 0 if the caller may begin the outermost segment of a client at that @level, in the form that @flags state.
+ * Otherwise returns the error of uapi/gpurt.h, "Raised threads".  *@right: the highest CPU priority that its user was
+ * found to have a right to.
  */
 static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags, u32 *right)
 {
@@ -81,8 +80,8 @@ static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flag
 }
 
 /*
- * Whether a group may raise the caller, a thread of priority @own: 0, or as GPURT_IOC_GROUP_JOIN.  *@right: as check()
- * says.
+ * Whether a group may raise the caller, a thread of priority @own.  Returns 0 or an error of GPURT_IOC_GROUP_JOIN.
+ * *@right: as for check().
  */
 int gpurt_boost_may_keep(u32 own, u32 *right)
 {
@@ -119,8 +118,8 @@ void gpurt_boost_keeps(struct gpurt_client *client, u32 right)
 }
 
 /*
- * By a thread that keeps others from asking.  The client's copy is over, or its request: the thread that was raised for
- * it is lowered.
+ * Called by a thread that keeps others from asking, when the client's copy or its request is over: lowers the thread
+ * that was raised for it.
  */
 void gpurt_boost_copied(struct gpurt_client *client)
 {
@@ -139,9 +138,8 @@ void gpurt_boost_copied(struct gpurt_client *client)
 }
 
 /*
- * Called by the client's thread of priority @own that is about to ask for the bus.  Under policy `boosted` it raises
- * itself, as one of form `self`, until gpurt_boost_copied().  Errors as uapi/gpurt.h says under "Raised
- * threads".
+ * Called by the client's thread of priority @own that is about to ask for the bus.  Under policy `boosted` the thread
+ * raises itself, in form `self`, until gpurt_boost_copied().  Errors: uapi/gpurt.h, "Raised threads".
  */
 int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 {
@@ -154,7 +152,7 @@ int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 	err = check(client, own, level, 0, &right);
 	if (err || !level)
 		return err;
-	/* The last copy may have lost the bus, and its thread may not have noticed. */
+	/* The last copy may have lost the bus before its thread noticed. */
 	gpurt_boost_copied(client);
 	rt_mutex_lock(&client->boost.lock);
 	if (!test_bit(GPURT_BOOST_OVER, &client->boost.flags)) {
@@ -167,16 +165,15 @@ int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 }
 
 /*
- * Called by a client's thread before it asks the gate for a nested begin or an end.  Returns
- * whether the caller is the thread that is raised.  A call of gpurt_boost_returns() must follow,
- * with that answer.
+ * Called by a client's thread before it asks the gate for a nested begin or an end.  Returns whether the caller is the
+ * raised thread.  A call of gpurt_boost_returns() with that answer must follow.
  */
 bool gpurt_boost_ends(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 	bool is;
 
-	/* Another thread of the client may be kept from its CPU, even by the raised thread. */
+	/* Another thread of the client may be off its CPU, even because of the raised thread. */
 	if (READ_ONCE(b->raised.task) != current)
 		return false;
 	rt_mutex_lock(&b->calls);
@@ -191,8 +188,8 @@ bool gpurt_boost_ends(struct gpurt_client *client)
 }
 
 /*
- * Called with `calls`, while no segment is open whose thread was raised for it.  If another thread had the last
- * segment, gpurt-boost may not have released that thread yet, and nothing else may release it.
+ * Called with `calls`, while no segment is open whose thread is raised.  If the last segment was another thread's,
+ * gpurt-boost may not have released that thread yet, and no other thread may.
  */
 static void forget_another(struct gpurt_client *client)
 {
@@ -225,7 +222,7 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	if (err || !level)
 		return err;
 	rt_mutex_lock(&b->calls);
-	/* Another thread may have begun it meanwhile, and is not to be lowered. */
+	/* Another thread may have begun the segment meanwhile, and must stay raised. */
 	if (READ_ONCE(client->core.depth)) {
 		rt_mutex_unlock(&b->calls);
 		return 0;
@@ -239,8 +236,8 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 }
 
 /*
- * Whether the caller is the client's thread in a call, and is raised unless its scheduling was changed.  A thread that
- * is not raised at the moment may have been made an ordinary one (rt_priority 0), which nobody raises.
+ * Whether the caller is the client's thread in a call.  That thread is raised unless its scheduling was changed: it may
+ * have become an ordinary thread (rt_priority 0), which is not raised.
  */
 static bool is_raised(const struct gpurt_client *client)
 {
@@ -251,8 +248,8 @@ static bool is_raised(const struct gpurt_client *client)
 }
 
 /*
- * The level that the caller, in a call, is raised for as long as it waits at the gate.  An administrator may have set a
- * higher one since it began that call, or one that its user has no right to be raised for.
+ * The level that the caller, in a call, is raised for while it waits at the gate.  Since the call began, an
+ * administrator may have set a higher level, or a level that its user has no right to.
  */
 static u32 raised_for(const struct gpurt_client *client)
 {
@@ -265,9 +262,9 @@ static u32 raised_for(const struct gpurt_client *client)
 }
 
 /*
- * Under policy `boosted`.  At which level a decision of the caller about the client queues, where that is @level under
- * other policies.  All that are less urgent wait for the caller's CPU.  So a caller that is not raised, and may be
- * preempted by others, is best effort here.
+ * For policy `boosted`: the level at which a decision of the caller about the client queues; other policies use @level.
+ * All less urgent callers wait for the caller's CPU.  So a caller that is not raised, and may be preempted, is best
+ * effort here.
  */
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 {
@@ -287,18 +284,18 @@ bool gpurt_boost_is_owners(const struct gpurt_client *client)
 	return is_raised(client) && gpurt_boost_form_now(client) != GPURT_FORM_SELF;
 }
 
-/* Whether that thread keeps its CPU while it waits at the gate. */
+/* Whether the owner's thread keeps its CPU while it waits at the gate. */
 bool gpurt_boost_spins(const struct gpurt_client *client)
 {
 	return test_bit(GPURT_BOOST_SPINS, &client->boost.flags);
 }
 
-/* Called by that thread when it has to wait at the gate: until it has the gate it executes as without its call. */
+/* Called by the owner's thread when it must wait at the gate: meanwhile it has its priority without the call. */
 void gpurt_boost_waits(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	cmpxchg(&b->call, GPURT_BOOST_CALLS, GPURT_BOOST_WAITS);	/* unless it was handed the gate meanwhile */
+	cmpxchg(&b->call, GPURT_BOOST_CALLS, GPURT_BOOST_WAITS);	/* unless it was handed the gate already */
 	smp_mb();	/* pairs with gpurt_boost_wanted(), also where that has failed */
 	rt_mutex_lock(&b->lock);
 	b->asked = 0;
@@ -307,8 +304,7 @@ void gpurt_boost_waits(struct gpurt_client *client)
 }
 
 /*
- * Called with the lock of the gate held.  The client's thread is the next to have the gate, and has
- * not got its CPU.
+ * Called with the lock of the gate held.  The client's thread is the next to have the gate, but is off its CPU.
  */
 void gpurt_boost_handed(struct gpurt_client *client)
 {
@@ -317,8 +313,8 @@ void gpurt_boost_handed(struct gpurt_client *client)
 }
 
 /*
- * Called by that thread with the lock of the gate held.  Whether it had been handed the gate, before another, more
- * urgent decision passed it.
+ * Called by that thread with the lock of the gate held.  Whether it had been handed the gate, before a more urgent
+ * decision passed it.
  */
 bool gpurt_boost_passed(struct gpurt_client *client)
 {
@@ -330,15 +326,15 @@ bool gpurt_boost_passed(struct gpurt_client *client)
 }
 
 /*
- * Another thread than the raised one has taken a decision about the client.  While the raised one's segment is open
- * gpurt_boost_wanted() has had gpurt-boost look if anything has changed.  Calls that change nothing are as frequent as
- * any thread likes, and must not keep a thread of the highest priority busy.
+ * A thread other than the raised one has taken a decision about the client.  While the raised thread's segment is open,
+ * gpurt_boost_wanted() has had gpurt-boost look at every change.  Threads can make calls that change nothing as often
+ * as they like, and these must not keep gpurt-boost busy.
  */
 static void another_returns(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	/* A kept thread was looked at when its level changed. */
+	/* gpurt-boost looked at a kept thread when its level changed. */
 	if (!READ_ONCE(b->raised.task) && !READ_ONCE(client->copier.raised.task))
 		return;
 	if (READ_ONCE(b->raised.task) && test_bit(GPURT_BOOST_MAY, &b->flags) && READ_ONCE(client->core.depth))
@@ -348,8 +344,8 @@ static void another_returns(struct gpurt_client *client)
 }
 
 /*
- * In process context.  A decision about the client has been taken and carried out, or refused.  @raised: what
- * gpurt_boost_begins() or gpurt_boost_ends() said; false: the caller may be any thread.
+ * In process context.  A decision about the client has been carried out or refused.  @raised: the answer of
+ * gpurt_boost_begins() or gpurt_boost_ends(); false: the caller may be any thread.
  */
 void gpurt_boost_returns(struct gpurt_client *client, bool raised)
 {
@@ -368,7 +364,7 @@ void gpurt_boost_returns(struct gpurt_client *client, bool raised)
 	rt_mutex_unlock(&b->calls);
 }
 
-/* Called by a thread that is about to wait for that.  Form `fence`: it is not raised until its work has completed. */
+/* Called by a thread that is about to wait (@w).  In form `fence` it is not raised until its work has completed. */
 void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 {
 	struct gpurt_boosted *b = &client->boost;
@@ -379,7 +375,7 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 	rt_mutex_lock(&b->lock);
 	if (b->raised.task == current) {
 		b->awaited = *w;
-		/* The driver completes work and is asked for it under one lock: one of the two sees the other. */
+		/* The driver completes work and answers under one lock: one of the two sees the other. */
 		set_bit(GPURT_BOOST_WORKING, &b->flags);
 		gpurt_boost_settle(client);
 	}
@@ -392,7 +388,7 @@ static bool is_working(const struct gpurt_client *client)
 	return READ_ONCE(client->boost.raised.task) == current && test_bit(GPURT_BOOST_WORKING, &client->boost.flags);
 }
 
-/* Called by a thread that returns from that wait, because what it waited for is done. */
+/* Called by a thread that returns from that wait because its work is done. */
 void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
 {
 	struct gpurt_boosted *b = &client->boost;
@@ -409,9 +405,8 @@ void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
 }
 
 /*
- * Called by a thread before it submits work.  The thread may have seen in its memory that all of
- * its work has completed: then its wait is over.  The driver would not say so any more once there
- * is new work.
+ * Called by a thread before it submits work.  The thread may have seen in its memory that all its work has completed:
+ * then its wait is over.  Once there is new work, the driver would no longer report that.
  */
 void gpurt_boost_submits(struct gpurt_client *client)
 {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The administrator's budgets.  A budget is not a client's but an allowance's, which also holds for
- * clients that open the device later.  A process must not get more by opening the device again, or
- * by making other processes.
+ * The administrator's budgets.  A budget belongs not to a client but to an allowance, which also holds for clients that
+ * open the device later.  A process must not get more by opening the device again, or by making other processes.
  *
- * The process that made a client's process is known while the processes between them live.  A
- * client that has been under a budget stays so when they end.  A program that is not trusted
- * belongs into a cgroup, which it cannot leave.
+ * The ancestors of a client's process are known while the processes between them live.  A client that has been under a
+ * budget stays under it when they end.  Put a program that is not trusted into a cgroup, which it cannot leave.
  */
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
@@ -24,7 +22,7 @@
 
 #define GENERATIONS 256
 
-static DEFINE_RT_MUTEX(allowances_lock);	/* as gpurt_gpu.clients_lock */
+static DEFINE_RT_MUTEX(allowances_lock);	/* see gpurt_gpu.clients_lock */
 static LIST_HEAD(allowances);
 static unsigned int allowances_count;
 
@@ -53,7 +51,7 @@ static struct gpurt_allowance *find(u32 attr, const char *path, const struct pid
 	return NULL;
 }
 
-/* Called with allowances_lock held.  The list's reference is left to the caller. */
+/* Called with allowances_lock held.  The caller gets the list's reference. */
 static void unlist(struct gpurt_allowance *allowance)
 {
 	list_del(&allowance->node);
@@ -71,7 +69,7 @@ static bool is_dead(const struct gpurt_allowance *allowance)
 	return dead && kref_read(&allowance->ref) == 1;
 }
 
-/* Called with allowances_lock held.  Removes the allowances of processes that have ended, without clients. */
+/* Called with allowances_lock held.  Removes allowances of ended processes, unless these have clients. */
 static void forget_the_dead(void)
 {
 	struct gpurt_allowance *allowance, *next;
@@ -84,7 +82,7 @@ static void forget_the_dead(void)
 	}
 }
 
-/* Called with allowances_lock held.  NULL: no memory, or with @why, that there are too many. */
+/* Called with allowances_lock held.  NULL: no memory; if @why is set, there are too many. */
 static struct gpurt_allowance *create(u32 attr, const char *path, struct pid *pid, const char **why)
 {
 	struct gpurt_allowance *allowance;
@@ -108,8 +106,8 @@ static struct gpurt_allowance *create(u32 attr, const char *path, struct pid *pi
 }
 
 /*
- * Finds the allowance of that process or cgroup, with a reference for the caller.  NULL: there is none,
- * and none was to be made.  Returns -ENOMEM, or -ENOBUFS and why.
+ * Finds the allowance of that process or cgroup, with a reference for the caller, or makes it if @make.  NULL: there is
+ * no allowance.  Returns 0, -ENOMEM, or -ENOBUFS with the reason in @why.
  */
 int gpurt_allowance_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_allowance **allowance,
 			const char **why)
@@ -142,7 +140,7 @@ void gpurt_allowance_settle(struct gpurt_allowance *allowance)
 	rt_mutex_unlock(&allowances_lock);
 }
 
-/* Called with allowances_lock held.  The allowance of the process, or of the nearest one above it. */
+/* Called with allowances_lock held.  The allowance of the process, or of its nearest ancestor that has one. */
 static struct gpurt_allowance *of_process(struct pid *tgid)
 {
 	struct gpurt_allowance *allowance = NULL;
@@ -182,7 +180,7 @@ struct gpurt_allowance *gpurt_allowance_of(struct gpurt_client *client)
 		return NULL;
 	rt_mutex_lock(&allowances_lock);
 	allowance = of_process(client->tgid);
-	rcu_read_lock();	/* the client may leave its allowance meanwhile; one that is listed stays */
+	rcu_read_lock();	/* the client may leave its allowance meanwhile; a listed allowance stays */
 	now = READ_ONCE(client->allowance);
 	if (!allowance && now && now->listed && now->pid)
 		allowance = now;
@@ -196,8 +194,8 @@ struct gpurt_allowance *gpurt_allowance_of(struct gpurt_client *client)
 }
 
 /*
- * The budget that the client is under.  For readers without the gate; they keep the client from being freed.  Any
- * process may read, and may lose its CPU meanwhile.  So this takes no lock that a client's begin waits for.
+ * The budget that the client is under, for readers without the gate, who keep the client from being freed.  Any process
+ * may read, and may lose its CPU meanwhile.  So this takes no lock that a client's begin waits for.
  */
 void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action)
 {
@@ -207,7 +205,7 @@ void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *peri
 	const struct gpurt_seat *seat = READ_ONCE(client->seat);
 
 	rcu_read_lock();
-	allowance = READ_ONCE(*(seat ? &seat->allowance : &client->allowance));	/* of which it may not be any more */
+	allowance = READ_ONCE(*(seat ? &seat->allowance : &client->allowance));	/* which it may have left already */
 	if (allowance) {
 		budget = &allowance->budget[client->gpu->index];
 		*limit = READ_ONCE(budget->limit);
@@ -244,7 +242,7 @@ void gpurt_allowance_share(struct gpurt_seat *seat, u64 now)
 
 struct allowance_update {
 	struct gpurt_update u;
-	struct gpurt_allowance *allowance;	/* to join; then, the one that was left */
+	struct gpurt_allowance *allowance;	/* the one to join; afterwards the one that was left */
 };
 
 static int decide_allowance(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
@@ -268,8 +266,8 @@ static int decide_allowance(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 n
 }
 
 /*
- * Called with the GPU held alive.  Puts the client under the budget that it should be under.  Budgets may change while
- * the decision waits, so it looks again afterwards.
+ * Called with the GPU held alive.  Puts the client under the budget that the rules give it.  Budgets may change while
+ * the decision waits, so it checks again afterwards.
  */
 void gpurt_allowance_apply(struct gpurt_client *client)
 {
@@ -288,8 +286,8 @@ void gpurt_allowance_apply(struct gpurt_client *client)
 }
 
 /*
- * Called with the GPU held alive.  A member of a group that is to be under another budget leaves its own.  All members
- * leave before one joins the other budget, since a group is under one budget.
+ * Called with the GPU held alive.  A group's member that is to be under another budget leaves its own.  A group is
+ * under one budget, so all members leave before the first joins the other budget.
  */
 void gpurt_allowance_leave(struct gpurt_client *client)
 {

@@ -4,7 +4,7 @@
  * an update may keep closed for long.  Decisions take constant time, under a raw spinning lock of
  * their own.  A thread that takes a decision thus cannot lose its CPU in the middle of it.
  *
- * A thread that waits sleeps until its client is given the bus.  The call that gives it away wakes that thread alone.
+ * A thread that waits sleeps until its client is given the bus.  The call that hands over the bus wakes only it.
  */
 #include <linux/ktime.h>
 #include <linux/sched.h>
@@ -39,7 +39,7 @@ static void set_timer(struct gpurt_gpu_bus *bus)
 		hrtimer_start(&bus->timer, ns_to_ktime(due), HRTIMER_MODE_ABS_HARD);
 }
 
-/* Called with the lock held, after any change.  @old: had the bus before. */
+/* Called with the lock held, after any change.  @old: the previous owner of the bus. */
 static void handed(struct gpurt_gpu_bus *bus, struct gpurt_bus_node *old, u64 now)
 {
 	struct gpurt_bus_node *n = bus->core.holder;
@@ -56,14 +56,14 @@ static void handed(struct gpurt_gpu_bus *bus, struct gpurt_bus_node *old, u64 no
 	set_timer(bus);
 }
 
-/* Called with the lock held.  The client no longer has the bus, and is not the one that gets it now. */
+/* Called with the lock held.  The client no longer has the bus, and does not get it now. */
 static void parted(struct gpurt_client *client, u64 now)
 {
 	tell(client, GPURT_EVENT_COPY_END, now, 0);
 	gpurt_exits_calm(client);
 }
 
-/* Called with the lock held.  The client's copy is over, or its request.  -ENOENT: there is neither. */
+/* Called with the lock held.  The client's copy is over, or its request.  -ENOENT: it has no copy and no request. */
 static int release(struct gpurt_client *client)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
@@ -89,9 +89,9 @@ static int why_over(const struct gpurt_client *client)
 }
 
 /*
- * Called with the lock held, by the thread that has asked.  Its request is over, or it has waited for long enough.
- * If the call fails, the client must not keep the bus.  After a successful call the copy is no longer tied to it: an
- * END by another thread then lowers the copying thread.
+ * Called with the lock held, by the thread that has asked, when its request is over or it has waited for long enough.
+ * If the call fails, the client must not keep the bus.  After a successful call the copy is no longer tied to this
+ * thread: an END by another thread then lowers it.
  */
 static int conclude(struct gpurt_client *client, int err, u64 *granted)
 {
@@ -115,9 +115,9 @@ static int conclude(struct gpurt_client *client, int err, u64 *granted)
 }
 
 /*
- * Called with the lock held, which it gives back, by a thread that has asked for the bus.  Waits
- * until its client has the bus, for copy->timeout_ns at most.  If the wait is broken off
- * (gpurt_doze()), copy->timeout_ns becomes the time at which the wait is over.
+ * Called with the lock held, and releases it, by a thread that has asked for the bus.  Waits until its client has the
+ * bus, for at most copy->timeout_ns.  If gpurt_doze() breaks off the wait, copy->timeout_ns becomes the time at which
+ * the wait is over.
  */
 static int await(struct gpurt_client *client, struct gpurt_copy *copy) __releases(&client->gpu->bus.lock)
 {
@@ -149,8 +149,8 @@ static void note_change(struct gpurt_copier *c)
 }
 
 /*
- * Takes the lock.  Returns the level that the client's request has to have: an administrator may set another one at any
- * time.  The level of a group needs the lock of groups, which is not for hard interrupts, so it is not taken inside.
+ * Takes the lock.  Returns the level that the client's request must have: an administrator may set another level at any
+ * time.  The level of a group needs the lock of groups, which hard interrupts must not take, so it is read before.
  */
 static u32 lock_with_level(struct gpurt_client *client) __acquires(&client->gpu->bus.lock)
 {
@@ -170,7 +170,7 @@ static u32 lock_with_level(struct gpurt_client *client) __acquires(&client->gpu-
 	}
 }
 
-/* Makes the caller the thread of its client that copies.  -EBUSY: there is one. */
+/* Makes the caller the thread of its client that copies.  -EBUSY: another thread copies. */
 static int claim(struct gpurt_client *client, u32 own, const struct gpurt_copy *copy)
 {
 	struct gpurt_copier *c = &client->copier;
@@ -196,7 +196,7 @@ static void unclaim(struct gpurt_client *client)
 	raw_spin_unlock_irq(&client->gpu->bus.lock);
 }
 
-/* Asks for the bus and waits.  A process that ends does not get the bus: nobody would take it from the process. */
+/* Asks for the bus and waits.  An ending process does not get the bus, because nothing would take it back. */
 static int ask(struct gpurt_client *client, struct gpurt_copy *copy)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
@@ -213,7 +213,7 @@ static int ask(struct gpurt_client *client, struct gpurt_copy *copy)
 	gpurt_bus_request(&bus->core, n, level, now);
 	tell(client, GPURT_EVENT_COPY_ASK, now, 0);
 	handed(bus, old, now);
-	/* Either gpurt_bus_take_off() comes, or this sees that the process ends. */
+	/* Either gpurt_bus_take_off() is yet to come, or this sees that the process ends. */
 	if (gpurt_exits_ends(client->file))
 		release(client);
 	return await(client, copy);
@@ -237,7 +237,7 @@ int gpurt_bus_begin(struct gpurt_client *client, u32 own, struct gpurt_copy *cop
 	return err;
 }
 
-/* Called with the lock held.  Another client was given the bus, and this one waits for it. */
+/* Called with the lock held.  Another client has got the bus, and this client waits for it. */
 static void passed_on(struct gpurt_client *client, struct gpurt_bus_node *old, u64 now)
 {
 	parted(client, now);
@@ -245,7 +245,7 @@ static void passed_on(struct gpurt_client *client, struct gpurt_bus_node *old, u
 	handed(&client->gpu->bus, old, now);
 }
 
-/* GPURT_COPY_NEXT.  If a thread in a call has yet to learn that it has the bus, the copy is that thread's. */
+/* GPURT_COPY_NEXT.  If another thread's call is about to return with the bus, the copy is that thread's. */
 int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
@@ -275,7 +275,7 @@ int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 	err = await(client, copy);
 	if (!err)
 		return 0;
-	/* Its copy is over: the call, if it is made again, asks as that did. */
+	/* The copy is over: if the call is made again, it asks as GPURT_COPY_BEGIN. */
 	if (err == -ERESTARTNOHAND) {
 		copy->what = GPURT_COPY_BEGIN;
 		copy->priority = c->hint;
@@ -308,7 +308,7 @@ int gpurt_bus_end(struct gpurt_client *client, const struct gpurt_copy *copy)
 	return err;
 }
 
-/* In process context.  The client's priority has changed, or that of its group, or it is a member now. */
+/* In process context.  The priority of the client or its group has changed, or the client has become a member. */
 void gpurt_bus_relevel(struct gpurt_client *client)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;

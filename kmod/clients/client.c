@@ -85,9 +85,8 @@ static int client_join(struct gpurt_client *client)
 	rt_mutex_unlock(&gpu->clients_lock);
 	gpurt_job_join(client);
 	/*
-	 * Pairs with each_gpu() in netlink_set.c.  Either that walk meets the client, or the calls
-	 * below, which first look without a lock, see the new budget or rule.  To unlock the mutex
-	 * orders no later read.
+	 * Pairs with each_gpu() in netlink_set.c.  Either that walk meets the client, or the calls below, which first
+	 * look without a lock, see the new budget or rule.  Unlocking the mutex orders no later read.
 	 */
 	smp_mb();
 	gpurt_allowance_apply(client);
@@ -139,8 +138,8 @@ struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file 
 }
 
 /*
- * Called when no other operation for the client is under way and none will start, by a caller with a reference.  The
- * driver forgets the client.
+ * Called when no other operation for the client is under way or will start, by a caller with a reference.  The driver
+ * forgets the client.
  */
 static void client_leave(struct gpurt_client *client)
 {
@@ -152,7 +151,7 @@ static void client_leave(struct gpurt_client *client)
 		atomic_dec(&gpu->runlist.leaving);
 	gpurt_job_leave(client);
 	gpurt_bus_leave(client);
-	gpurt_boost_stop(client);	/* which asks the driver of its work */
+	gpurt_boost_stop(client);	/* which asks the driver about its work */
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
 	gpurt_group_parted(client);
@@ -161,7 +160,7 @@ static void client_leave(struct gpurt_client *client)
 	gpurt_client_put(client);
 }
 
-/* A client that is gone, and that the driver may forget, with a reference for the caller; NULL: there is none. */
+/* A gone client that the driver may forget, with a reference for the caller; NULL: there is no such client. */
 static struct gpurt_client *find_left(struct gpurt_gpu *gpu)
 {
 	struct gpurt_client *client, *found = NULL;
@@ -237,7 +236,7 @@ static void take_off(struct kthread_work *work)
 
 /*
  * The client's process ends soon or has ended: the GPU's thread hands the GPU on now.  Threads of the process may still
- * be in calls for the client.  Best-effort clients keep the GPU from nobody, unless they hold it as a lock.
+ * be in calls for the client.  A best-effort client keeps the GPU from others only if it holds the GPU as a lock.
  */
 void gpurt_client_take_off(struct gpurt_client *client)
 {
@@ -247,12 +246,12 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	smp_mb();	/* pairs with gpurt_client_begin() */
 	gpurt_bus_take_off(client);
 	gpurt_boost_look(client);
-	/* The level may be another in the middle of a decision. */
+	/* The level may change in the middle of a decision. */
 	if (!gpurt_level_now(client) && !READ_ONCE(client->urgent.lasting) && !gpurt_client_owns(client))
 		return;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
-	/* Not by the GPU's thread, which may be in a commit that waits for this very process. */
+	/* Not left to the GPU's thread, which may be in a commit that waits for this very process. */
 	if (gpu->ops.client_ends)
 		gpu->ops.client_ends(gpu->driver, client->ctx, true);
 	kref_get(&client->ref);
@@ -265,7 +264,7 @@ void gpurt_client_take_off(struct gpurt_client *client)
  * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.
  *
  * The decision takes the client off the runlist, and the driver forgets it afterwards.  If the update failed, the
- * client may still be there: it stays as it is, without its process, until gpurt_client_reap().
+ * client may still be on the runlist: it stays, without its process, until gpurt_client_reap().
  */
 void gpurt_client_gone(struct gpurt_client *client, bool process)
 {
@@ -285,7 +284,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 			gpu->ops.client_ends(gpu->driver, client->ctx, process);
 		gpurt_dep_wait(&client_take_off);
 		kthread_flush_work(&client->take_off);
-		/* A process that ends would otherwise wait behind all clients that are more urgent than its threads. */
+		/* Otherwise an ending process would wait behind all clients that are more urgent than its threads. */
 		if (!client->gone)
 			gpurt_gate_update(gpu, &u);
 		gone = client->gone;
@@ -306,8 +305,8 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 }
 
 /*
- * Called while the driver goes away, and its thread still executes.  Groups may own other GPUs, so their members leave
- * this one by decisions.
+ * Called while the driver goes away, and its thread still executes.  Groups may own other GPUs, so decisions remove
+ * their members from this GPU.
  */
 void gpurt_client_disband(struct gpurt_gpu *gpu)
 {

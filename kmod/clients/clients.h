@@ -59,7 +59,7 @@ void gpurt_exempt_apply(struct gpurt_client *client);
 void gpurt_exempt_tell(struct gpurt_gpu *gpu);
 bool gpurt_exempt_matches(const struct gpurt_client *client);
 
-/* budgets.c.  A budget's clients: of a process and those that it made, or of a cgroup and those below it. */
+/* budgets.c.  A budget's clients: those of a process and its descendants, or of a cgroup and the cgroups below it. */
 struct gpurt_allowance {
 	struct kref ref;
 	struct rcu_head rcu;		/* gpurt_allowance_describe() */
@@ -73,7 +73,7 @@ struct gpurt_allowance {
 	struct gpurt_budget budget[GPURT_MAX_GPUS];	/* with that GPU's gate held */
 };
 
-/* Its budget on that GPU; NULL: there is none, for there is no allowance. */
+/* The allowance's budget on that GPU; NULL if @allowance is NULL. */
 static inline struct gpurt_budget *gpurt_allowance_budget(struct gpurt_allowance *allowance, u32 index)
 {
 	return allowance ? &allowance->budget[index] : NULL;
@@ -115,8 +115,8 @@ void gpurt_bus_start(struct gpurt_gpu *gpu);
 void gpurt_bus_stop(struct gpurt_gpu *gpu);
 
 /*
- * boost.c.  Policy `boosted`: threads of clients are raised and lowered.  When is decided in core/boost.c, which says
- * so through gpurt_sched_ops.raise.
+ * boost.c.  Policy `boosted`: threads of clients are raised and lowered.  core/boost.c decides when, and reports it
+ * through gpurt_sched_ops.raise.
  */
 const char *gpurt_boost_why_not(void);
 
@@ -128,14 +128,14 @@ void gpurt_boost_bar(struct gpurt_client *client);
 void gpurt_boost_stop(struct gpurt_client *client);
 
 /*
- * Members of struct gpurt_boosted that have the lock change with it held.  The change is carried
- * out before the lock is given back.
+ * These change members of struct gpurt_boosted with its lock held.  Before they release the lock, they change the
+ * thread.
  */
 void gpurt_boost_settle(struct gpurt_client *client);
 void gpurt_boost_have_looked(struct gpurt_client *client);
 void gpurt_boost_flush(struct gpurt_client *client);
 
-/* The form of the begin that opened its segment.  The administrator may have put it into such a group since. */
+/* The form of its open segment.  The administrator may since have put it into a group that raises all. */
 static inline u32 gpurt_boost_form_now(const struct gpurt_client *client)
 {
 	const struct gpurt_seat *seat = READ_ONCE(client->seat);
@@ -146,7 +146,7 @@ static inline u32 gpurt_boost_form_now(const struct gpurt_client *client)
 int gpurt_boost_load(void);
 void gpurt_boost_unload(void);
 
-/* boost_calls.c.  Policy `boosted`: what a client's thread does about its own raising in each of its calls. */
+/* boost_calls.c.  Policy `boosted`: how a client's thread raises and lowers itself in its calls. */
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised);
 bool gpurt_boost_ends(struct gpurt_client *client);
 int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level);
@@ -177,7 +177,7 @@ static inline u32 gpurt_boost_form_of(const struct gpurt_client *client, u32 fla
 	return seat && seat->team->core.all ? GPURT_FORM_OWNER : gpurt_boost_stated(flags);
 }
 
-/* gpurt_boost_queues_at(); other policies save the call. */
+/* Calls gpurt_boost_queues_at() only under policy `boosted`. */
 static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)
 {
 	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
@@ -186,8 +186,8 @@ static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 
 }
 
 /*
- * The level at which a caller queues, a thread of any process: not above the caller's priority.
- * Else a preempted caller would keep all callers waiting that are less urgent than the client.
+ * The level at which a caller of any process queues: not above the caller's priority.  Otherwise a preempted caller
+ * would keep all callers waiting that are less urgent than the client.
  */
 static inline u32 gpurt_client_caller_level(const struct gpurt_client *client)
 {

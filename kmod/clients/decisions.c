@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Decisions for a client: its segments begin and end, the control plane sets its priority, its
- * process becomes an agent.  The scheduler also learns here what the driver has told.
+ * Decisions for a client: its segments begin and end, the control plane sets its priority, its process becomes an
+ * agent. Here the scheduler also learns the driver's news.
  */
 #include <linux/atomic.h>
 #include <linux/sched.h>
@@ -41,7 +41,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 		assign_bit(GPURT_BOOST_MAY, &u->client->boost.flags, asks);
 		gpurt_boost_form(c, b->form);
 	}
-	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
+	/* A thread of form `self` has already raised itself for this, before it asked the gate. */
 	if (asks)
 		gpurt_boost_ask(&gpu->sched, c, gpurt_client_begin_level(c, b->own, b->hint), now);
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
@@ -51,7 +51,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return err;
 }
 
-/* The client, of that @level, may own the GPU soon; or its group does already, be it as a lock. */
+/* A client of that @level may own the GPU soon, or its group owns it already, perhaps as a lock. */
 static void may_keep(struct gpurt_client *client, u32 level)
 {
 	if (level)
@@ -61,8 +61,8 @@ static void may_keep(struct gpurt_client *client, u32 level)
 }
 
 /*
- * Begins a segment.  @form is stated by the outermost one.  Returns -EOVERFLOW, or -ENODEV once the
- * driver goes away.  With -EAGAIN the caller has to call gpurt_boost_begins() again, and then this.
+ * Begins a segment.  The outermost begin states @form.  Returns -EOVERFLOW, or -ENODEV once the driver goes away.
+ * After -EAGAIN the caller must call gpurt_boost_begins() and then this again.
  */
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state)
 {
@@ -76,7 +76,7 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form,
 	b.u.level = gpurt_client_queues_at(client, level);
 	may_keep(client, level);
 	err = gpurt_update(client->gpu, &b.u);
-	/* It may have become a member meanwhile. */
+	/* The client may have become a member meanwhile. */
 	if (unlikely(client->seat))
 		may_keep(client, gpurt_level_now(client));
 	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
@@ -155,8 +155,8 @@ int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 		pr_warn_ratelimited("gpurt: GPU %u: process %d runs unmanaged: its user has too many agents (agent_limit)\n",
 				    gpu->index, task_tgid_nr(current));
 	/*
-	 * A caller that was killed while it waited has registered an agent that never answers.  Other threads of the
-	 * process may have to stay until updates are over, and updates must not wait for that agent.
+	 * A caller that was killed while it waited has registered an agent that never answers.  The process may have
+	 * other threads that live until updates are over, and updates must not wait for that agent.
 	 */
 	if (fatal_signal_pending(current) && gpu->ops.client_ends)
 		gpu->ops.client_ends(gpu->driver, client->ctx, true);
@@ -178,8 +178,8 @@ static int decide_priority(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 no
 }
 
 /*
- * Called with the GPU held alive, and clients kept from being freed.  The control plane sets the client's priority, or
- * that of its group; see gpurt_set_priority() and gpurt_group_set_level().
+ * Called with the GPU held alive, and clients kept from being freed.  The control plane sets the priority of the client
+ * or its group; see gpurt_set_priority() and gpurt_group_set_level().
  */
 int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 {

@@ -32,7 +32,7 @@ EXPORT_SYMBOL_GPL(gpurt_process_is_exempt);
 
 /*
  * Called with the GPU held alive, when the rules have changed and every client has been told.  A driver that knows
- * processes which are no clients looks at those, and the runlist is made anew.
+ * processes without clients checks those, and the runlist is made anew.
  */
 void gpurt_exempt_tell(struct gpurt_gpu *gpu)
 {
@@ -62,8 +62,8 @@ static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * Called with the GPU held alive.  Makes the client what the rules say.  They may change while the decision waits, so
- * it looks again afterwards.
+ * Called with the GPU held alive.  Exempts the client, or not, as the rules say.  They may change while the decision
+ * waits, so it checks again afterwards.
  */
 void gpurt_exempt_apply(struct gpurt_client *client)
 {

@@ -14,8 +14,8 @@
 #include "state/team.h"
 
 /*
- * Whether the opener executes the program that opened the descriptor.  The flag file->gone alone
- * does not tell: it is set some time after the opener has executed another program.
+ * Whether the opener still executes the program that opened the descriptor.  The flag file->gone alone does not tell:
+ * it is set some time after the opener has executed another program.
  */
 bool gpurt_file_is_alive(const struct gpurt_file *file)
 {
@@ -53,9 +53,9 @@ static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 }
 
 /*
- * The descriptor's client of that GPU, made on first use.  It lives as long as the descriptor does, hence longer than
- * any call on it.  Errors: -EPERM, the caller is not the opener; -ESTALE, the opener executed
- * another program; -ENODEV; of a descriptor in a group, also those of GPURT_IOC_GROUP_JOIN.
+ * The descriptor's client of that GPU, made on first use.  It lives as long as the descriptor, hence longer than any
+ * call on it.  Errors: -EPERM, the caller is not the opener; -ESTALE, the opener executed another program; -ENODEV; for
+ * a descriptor in a group, also the errors of GPURT_IOC_GROUP_JOIN.
  */
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 {

@@ -3,7 +3,7 @@
  * Descriptors join groups, and their clients take their seats.
  *
  * A descriptor joins once, until it is gone.  Its clients become members one GPU after the other, each by a decision of
- * its own: nobody has two gates.  A client that comes to a GPU later takes its seat there before any call uses it.
+ * its own, because no thread may hold two gates.  On a later GPU, a new client takes its seat before any call uses it.
  */
 #include <linux/rtmutex.h>
 #include <linux/sched.h>
@@ -34,7 +34,7 @@ bool gpurt_groups_possible(void)
 	return possible;
 }
 
-/* Called with the GPU held alive.  The driver is to know the group on that GPU, for one member more.  -ENOMEM. */
+/* Called with the GPU held alive.  Has the driver know the group on that GPU, for one more member.  -ENOMEM. */
 static int occupy(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
 {
 	void *made;
@@ -43,7 +43,7 @@ static int occupy(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
 	if (err)
 		return err;
 	rt_mutex_lock(&gpu->clients_lock);
-	/* Before the decision of the first one, and after that of the last one: see decide() in gate.c. */
+	/* Counts from before the first member's decision until after the last member's: see decide() in gate.c. */
 	WRITE_ONCE(gpu->groups, gpu->groups + 1);
 	if (!seat->users++) {
 		seat->ctx = made;
@@ -55,7 +55,7 @@ static int occupy(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
 	return 0;
 }
 
-/* Called with the GPU held alive, or when no decision is under way and none will be taken.  One member less. */
+/* Called with the GPU held alive, or when no decision is under way or will be taken.  One member leaves. */
 static void vacate(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
 {
 	void *left = NULL;
@@ -78,7 +78,7 @@ struct join_update {
 	bool moved;
 };
 
-/* Called with the gate held.  The seat stands on that GPU from now on. */
+/* Called with the gate held.  From now on the group has this seat on that GPU. */
 static void set_up(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
 {
 	struct gpurt_group *group = &seat->team->core;
@@ -94,7 +94,7 @@ static void set_up(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
 	seat->serial = gpu->serial;
 }
 
-/* Called with the gate held.  Group and client come under the budget of whichever is under one. */
+/* Called with the gate held.  If the group or the client is under a budget, both come under that budget. */
 static void share(struct gpurt_gpu *gpu, struct gpurt_seat *seat, struct gpurt_client *client, u64 now)
 {
 	struct gpurt_budget *budget = gpurt_allowance_budget(seat->allowance ?: client->allowance, gpu->index);
@@ -140,8 +140,8 @@ static int decide_join(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * Called with file->lock held.  The client becomes a member of its descriptor's group, by a thread of priority @own, or
- * by the administrator (@moved).  Errors as GPURT_IOC_GROUP_JOIN and GPURT_CMD_SET_GROUP.
+ * Called with file->lock held.  A thread of priority @own, or the administrator (@moved), makes the client a member of
+ * its descriptor's group.  Errors as GPURT_IOC_GROUP_JOIN and GPURT_CMD_SET_GROUP.
  */
 int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved)
 {
@@ -168,7 +168,7 @@ int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved)
 		if (err)
 			vacate(gpu, j.seat);
 	}
-	/* Its group may own the GPU as a lock, and the client may be inside. */
+	/* Its group may own the GPU as a lock, and the client may be in a segment. */
 	if (!err && moved) {
 		gpurt_exits_holds(client);
 		gpurt_exits_calm(client);
@@ -224,8 +224,8 @@ static int check(struct gpurt_file *file, const char *name, bool moved)
 }
 
 /*
- * Whether the administrator may move the descriptor into that group, as far as it can be said before.  *@entering
- * counts those that would enter: this one, if it is no member yet and has no client on a GPU before @index.
+ * Whether the administrator may move the descriptor into that group, as far as can be known in advance.  Adds to
+ * *@entering the descriptors that would enter: this one, unless it is a member or has a client on a GPU before @index.
  */
 int gpurt_group_check(struct gpurt_file *file, const char *name, u32 index, u32 *entering)
 {
@@ -243,7 +243,7 @@ int gpurt_group_check(struct gpurt_file *file, const char *name, u32 index, u32 
 	return err;
 }
 
-/* The client is a member now. */
+/* The client has become a member. */
 static void newly_leveled(struct gpurt_client *client)
 {
 	int reading = gpurt_clients_read();
@@ -253,8 +253,8 @@ static void newly_leveled(struct gpurt_client *client)
 }
 
 /*
- * Called with file->lock held.  Returns the first error; the other clients became members. *@any: one of them, or NULL.
- * Their open segments and copies may change level in the group, and they may change the group's level.
+ * Called with file->lock held.  Returns the first error; the other clients became members.  *@any: one of these, or
+ * NULL. Open segments and copies of new members may change level in the group, and may change the group's level.
  */
 static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_client **any)
 {
@@ -271,13 +271,13 @@ static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_c
 		ret = gpurt_group_seat(client, own, moved);
 		if (!ret && !had)
 			fresh = client;
-		/* A GPU that has gone needs no seat. */
+		/* A GPU that is gone needs no seat. */
 		if (ret != -ENODEV)
 			err = err ?: ret;
 		if (!ret)
 			*any = client;
 	}
-	/* To join again does nothing, however often. */
+	/* Joining again does nothing, however often. */
 	if (fresh)
 		newly_leveled(fresh);
 	return err;
@@ -306,8 +306,8 @@ static void keep_all(struct gpurt_file *file, u32 right)
 }
 
 /*
- * The descriptor joins its user's group of that name, for good, by a thread of priority @own, or by the administrator
- * (@moved).  Errors as GPURT_IOC_GROUP_JOIN.  After an error it is in no group, unless another thread of its process
+ * A thread of priority @own, or the administrator (@moved), makes the descriptor join its user's group of that name,
+ * for good.  Errors as GPURT_IOC_GROUP_JOIN.  After an error it is in no group, unless another thread of its process
  * began a segment meanwhile: a client on another GPU may have joined.
  */
 static int join(struct gpurt_file *file, const char *name, u32 own, bool moved, bool all)
@@ -366,8 +366,8 @@ int gpurt_group_moved(struct gpurt_file *file, const char *name)
 }
 
 /*
- * Called with file->lock held.  The client is new, and its descriptor is in a group.  If that raises all, it raises the
- * caller for the client, up to @right.  Errors as GPURT_IOC_GROUP_JOIN.
+ * Called with file->lock held.  The client is new, and its descriptor is in a group.  If the group raises all its
+ * threads, it raises the caller for the client, up to @right.  Errors as GPURT_IOC_GROUP_JOIN.
  */
 int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right)
 {
@@ -384,7 +384,7 @@ int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right)
 	return 0;
 }
 
-/* The level of the client, or of its group, may be another, also a real-time one, from now on. */
+/* The level of the client or its group may have changed, perhaps to a real-time level. */
 static void follow(struct gpurt_client *client)
 {
 	if (gpurt_level_told(client))
@@ -392,7 +392,7 @@ static void follow(struct gpurt_client *client)
 	gpurt_bus_relevel(client);
 }
 
-/* Called while no client is freed.  All members of the client's group follow, or the client if it is in none. */
+/* Called while no client is freed.  follow() for all members of its group, or for a client in no group. */
 void gpurt_group_leveled(struct gpurt_client *client)
 {
 	const struct gpurt_seat *seat = READ_ONCE(client->seat);

@@ -23,7 +23,7 @@ static int decide_news(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return 0;
 }
 
-/* Called with the GPU held alive.  The scheduler learns what the driver has told of the client, if that is new. */
+/* Called with the GPU held alive.  The scheduler learns the driver's news of the client, if there is any. */
 void gpurt_client_hear(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
@@ -45,7 +45,7 @@ static void hear(struct gpurt_client *client)
 	if (!gpurt_gpu_hold(client->gpu, &token))
 		return;
 	gpurt_client_hear(client);
-	/* Its segment may have ended while its group stays the owner.  Any thread can cause news at any rate. */
+	/* Only if its segment has ended while its group owns the GPU: any thread can cause news at any rate. */
 	if (!READ_ONCE(client->core.depth) && READ_ONCE(client->boost.raised.task))
 		gpurt_boost_look(client);
 	gpurt_gpu_release(client->gpu, token);

@@ -31,8 +31,7 @@ int gpurt_policy_check(void)
 }
 
 /*
- * The policy that new GPUs run, in words for people, and why it may not be what their files are
- * for.
+ * The policy that new GPUs have, in words for people, and a warning if taskset files assume another one.
  */
 const char *gpurt_policy_words(void)
 {
@@ -58,7 +57,7 @@ static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	int err = gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
 
-	/* The runner of the last policy does not have the GPU before an update has succeeded. */
+	/* The previous policy's runner does not have the GPU until an update has succeeded. */
 	if (gpu->runlist.fault)
 		gpurt_boost_lost(&gpu->sched, now);
 	return err;
@@ -69,7 +68,7 @@ static int decide_spans(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_is_spanned(&gpu->sched) ? -EBUSY : 0;
 }
 
-/* Whether the GPU could have the policy now: 0, -EBUSY, or -ENODEV.  Asked of all GPUs before one is changed. */
+/* Whether the GPU could have the policy now: 0, -EBUSY, or -ENODEV.  The caller asks all GPUs before it changes one. */
 int gpurt_policy_may(struct gpurt_gpu *gpu, u32 policy)
 {
 	struct gpurt_update u = { .decide = decide_spans, .level = GPURT_GATE_CONTROL };
@@ -119,7 +118,7 @@ void gpurt_policy_init(struct gpurt_gpu *gpu)
 	mutex_unlock(&gpu->policy_lock);
 }
 
-/* The GPU is dying: gpurt_policy_set() does not start policy `job` any more. */
+/* The GPU is dying: gpurt_policy_set() no longer starts policy `job`. */
 void gpurt_policy_stop(struct gpurt_gpu *gpu)
 {
 	mutex_lock(&gpu->policy_lock);

@@ -52,10 +52,9 @@ static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
 }
 
 /*
- * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  If the wait is broken off
- * (gpurt_doze()), w->timeout_ns becomes the time at which it is over.  A wake-up wakes the most urgent waiter
- * only.  The condition that came true may concern another waiter, or this one and others; so each
- * waiter passes a wake-up on.
+ * Waits on @queue until @fn is satisfied, for at most w->timeout_ns.  If gpurt_doze() breaks off the wait,
+ * w->timeout_ns becomes the time at which the wait is over.  A wake-up wakes only the most urgent waiter.  The
+ * condition that came true may concern another waiter, or several, so each waiter passes a wake-up on.
  */
 static int wait_on(struct gpurt_waiters *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
 {
@@ -120,7 +119,7 @@ static int check_order(struct gpurt_client *client, struct gpurt_wait *w)
 	return client->gpu->ops.agents->order(client->gpu->driver, client->ctx, o);
 }
 
-/* Waits for an order newer than o->answered, for o->timeout_ns at most.  The driver has agents. */
+/* Waits for an order newer than o->answered, for at most o->timeout_ns.  The driver has agents. */
 int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
 {
 	struct order_wait wait = { .w = { .timeout_ns = o->timeout_ns }, .order = o };

@@ -11,32 +11,32 @@ struct gpurt_seat;
 
 /* gate.c.  The gate: decisions about one GPU are taken one at a time, in order of priority on the GPU. */
 enum {
-	GPURT_UPDATE_OWN	= 1 << 0,	/* a call of the client itself causes it */
-	GPURT_UPDATE_RESTS	= 1 << 1,	/* best effort: after a rest, if it has kept the GPU's thread busy */
-	GPURT_UPDATE_IN_THREAD	= 1 << 2,	/* calls an operation of the driver that sleeps where commit() does */
-	GPURT_UPDATE_LAST	= 1 << 3,	/* taken although the GPU is dying */
+	GPURT_UPDATE_OWN	= 1 << 0,	/* caused by a call of the client itself */
+	GPURT_UPDATE_RESTS	= 1 << 1,	/* best effort: rests first if it has kept the GPU's thread busy */
+	GPURT_UPDATE_IN_THREAD	= 1 << 2,	/* calls a driver's operation that sleeps if commit() does */
+	GPURT_UPDATE_LAST	= 1 << 3,	/* taken even if the GPU is dying */
 	GPURT_UPDATE_TOLD	= 1 << 4,	/* the gate's own: the caller was killed, and the driver knows */
 };
 
-/* Where the thread is that wants the decision. */
+/* The state of the thread that wants the decision. */
 enum gpurt_caller {
-	GPURT_CALLER_SLEEPS,	/* or is about to, or has the gate */
-	GPURT_CALLER_OFF,	/* the same, and it is the owner's: its CPU executes others, or may */
-	GPURT_CALLER_SPINS,	/* it keeps its CPU, and sees at once that it is handed the gate */
-	GPURT_CALLER_HANDED,	/* it was the first when the gate was opened last */
-	GPURT_CALLER_DONE,	/* the GPU's thread has carried out what it handed over */
+	GPURT_CALLER_SLEEPS,	/* sleeps, is about to sleep, or has the gate */
+	GPURT_CALLER_OFF,	/* the same, of the owner's thread: its CPU may execute others */
+	GPURT_CALLER_SPINS,	/* keeps its CPU, and sees at once that it has the gate */
+	GPURT_CALLER_HANDED,	/* was the first in the queue when the gate last opened */
+	GPURT_CALLER_DONE,	/* the GPU's thread has carried out its update */
 };
 
 /* A decision to be taken with the gate held.  It lives on the caller's stack. */
 struct gpurt_update {
 	/* Called with the gate held: must not allocate, sleep, or take a lock that sleeps under PREEMPT_RT. */
 	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
-	u32 level;			/* 0..99: its place in the queue of those that wait, see core/queue.h */
-	struct gpurt_client *client;	/* the client that it is about; NULL: none */
+	u32 level;			/* 0..99: its place in the queue of waiters, see core/queue.h */
+	struct gpurt_client *client;	/* the client that the decision is for; NULL: none */
 	u32 flags;			/* GPURT_UPDATE_... */
 	int ret;			/* what decide() returned */
-	int power_err;			/* -EIO or -EAGAIN: the GPU is not powered; 0: it is, or need not be */
-	bool fault;			/* afterwards: the runlist is not what it should be */
+	int power_err;			/* -EIO or -EAGAIN: the GPU is not powered; 0: powered, or need not be */
+	bool fault;			/* out: the runlist is not what it should be */
 	/* The gate's own. */
 	struct gpurt_turn turn;
 	struct task_struct *task;
@@ -95,14 +95,14 @@ void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64
 u64 gpurt_stuck_limit(const struct gpurt_gpu *gpu);
 void gpurt_stuck_arm(struct gpurt_gpu *gpu);
 
-/* Called with the gate held: the decide() functions of the updates that updates.c requests. */
+/* Called with the gate held: decide() functions of the updates that updates.c requests. */
 int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 int gpurt_runlist_renew(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 int gpurt_runlist_give_all(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 
 /*
- * The seam: the only calls upward, from deciding to those for whom it decides.  A thread that waits at the gate may be
- * raised: clients/boost.c and clients/boost_calls.c describe these functions.  An update lets clients go.
+ * The seam: the only upward calls, from the room that decides to rooms of callers.  A thread that waits at the gate may
+ * be raised: see clients/boost.c and clients/boost_calls.c.  After an update, clients that have left are freed.
  */
 struct gpurt_seam {
 	/* With the gate held. */

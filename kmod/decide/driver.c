@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Drivers' calls into the module, to ask and to tell.  The header drv/drv.h describes these
- * functions.
+ * Drivers' calls into the module: questions and reports.  drv/drv.h describes these functions.
  */
 #include <linux/export.h>
 #include <linux/ktime.h>
@@ -50,7 +49,7 @@ static bool is_exempt(struct gpurt_gpu *gpu, const struct pid *tgid)
 	return process && atomic_read(&process->exempt);
 }
 
-/* Likewise.  Whether the process is the owner's, or a member of the group that owns. */
+/* Likewise.  Whether the process has the owner, or a member of the group that is the owner. */
 static bool is_owners(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, const struct pid *tgid)
 {
 	struct gpurt_seat *seat = gpurt_seat_of(only);
@@ -58,7 +57,7 @@ static bool is_owners(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, co
 
 	if (!seat)
 		return gpurt_client_of(only)->tgid == tgid;
-	/* Not the process's clients: users choose how many there are. */
+	/* Walks the members, not the process's clients: users choose how many clients there are. */
 	list_for_each_entry_rcu(client, &seat->members, in_seat, gpurt_clients_reading())
 		if (client->tgid == tgid)
 			return true;
@@ -80,14 +79,14 @@ bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid)
 EXPORT_SYMBOL_GPL(gpurt_process_may_run);
 
 /*
- * Has the module look at the client.  The decision is taken by the GPU's thread if the client is real-time, so that no
- * other task delays it.  A best-effort process must not be able to keep that thread busy: a worker takes its decisions.
+ * Has the module look at the client.  For a real-time client the GPU's thread takes the decision, so that no other task
+ * delays it.  For a best-effort client a worker does, because best effort must not keep that thread busy.
  */
 static void announce(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 
-	/* gpurt_gpu_stop() waits until no code is in here, and the thread ends afterwards. */
+	/* gpurt_gpu_stop() waits until this section is over, and the thread ends afterwards. */
 	rcu_read_lock();
 	if (!READ_ONCE(gpu->dying)) {
 		if (gpurt_level_now(client))
@@ -116,7 +115,7 @@ void gpurt_client_retry(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 
-	/* The thread would refuse to hurry, and processes decide how often agents bring their driver here. */
+	/* The thread would not retry earlier, and processes decide how often agents make their driver call this. */
 	if (!READ_ONCE(gpu->runlist.fault) || ktime_get_ns() < READ_ONCE(gpu->runlist.retry.patient_until))
 		return;
 	WRITE_ONCE(gpu->runlist.retry_now, true);
@@ -135,7 +134,7 @@ void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since)
 }
 EXPORT_SYMBOL_GPL(gpurt_client_work_done);
 
-/* Called by the driver, in any context: the client, an agent, has not carried out the order of @since in time. */
+/* Called by the driver, in any context: the client, an agent, has not carried out in time the order given at @since. */
 void gpurt_client_late(struct gpurt_client *client, u64 now, u64 since)
 {
 	if (gpurt_netlink_heard())
@@ -170,7 +169,7 @@ EXPORT_SYMBOL_GPL(gpurt_gpu_committed);
 void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu)
 {
 	atomic_inc(&gpu->runlist.holds);
-	/* Before the driver undoes a commit, which looks afterwards whether a reset began: answered() in runlist.c. */
+	/* Comes before the driver undoes a commit: after a commit, answered() in runlist.c checks for a reset. */
 	smp_mb__after_atomic();
 	gpurt_runlist_look(gpu);
 }
@@ -193,14 +192,14 @@ static int decide_nothing(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now
 void gpurt_gpu_suspend(struct gpurt_gpu *gpu)
 {
 	/*
-	 * Not above the caller's priority: a caller that is kept from its CPU would keep all others waiting.  Under
-	 * `boosted` raised threads keep any caller from its CPU.
+	 * Not above the caller's priority: a caller that loses its CPU would keep all others waiting.  Under `boosted`,
+	 * raised threads keep any caller from its CPU.
 	 */
 	bool boosted = READ_ONCE(gpu->sched.policy) == GPURT_POLICY_BOOSTED;
 	struct gpurt_update u = { .decide = decide_nothing, .level = boosted ? 0 : current->rt_priority };
 
 	gpurt_gpu_reset_begin(gpu);
-	/* The commit that may be under way has returned when the gate is free. */
+	/* When the gate is free, no commit is under way any more. */
 	gpurt_update(gpu, &u);
 }
 EXPORT_SYMBOL_GPL(gpurt_gpu_suspend);
@@ -230,10 +229,10 @@ static void call_back(struct kthread_work *work)
 	gpurt_gpu_release(gpu, token);
 }
 
-/* Called by the driver, in any context: its called() is to be called at @when.  A later call replaces this one. */
+/* Called by the driver, in any context: asks for a call of its called() at @when.  A later call replaces this one. */
 void gpurt_gpu_call(struct gpurt_gpu *gpu, u64 when)
 {
-	/* gpurt_gpu_stop() waits until no code is in here, and stops the timer afterwards. */
+	/* gpurt_gpu_stop() waits until this section is over, and stops the timer afterwards. */
 	rcu_read_lock();
 	if (!READ_ONCE(gpu->dying))
 		hrtimer_start(&gpu->callback.timer, ns_to_ktime(when), HRTIMER_MODE_ABS_HARD);

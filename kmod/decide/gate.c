@@ -2,10 +2,9 @@
 /*
  * The gate: decisions about a GPU are taken one at a time, the one of the highest GPU priority first.
  *
- * The bounds rest on what this file does (docs/readings/model.md, assumptions A2 and A3).  An
- * rt_mutex would serve its waiters by their priority on the CPU, which may differ from the one on
- * the GPU.  Any task of higher CPU priority could then preempt its holder in the middle of an
- * update, for an unbounded time.  Here
+ * The bounds rest on what this file does (docs/readings/model.md, assumptions A2 and A3).  An rt_mutex would serve its
+ * waiters by their priority on the CPU, which may differ from their priority on the GPU.  Any task of higher CPU
+ * priority could then preempt its holder in the middle of an update, for an unbounded time.  Here
  *
  *   - a waiter stays in the queue until it runs, and only the first of the queue may enter.  A less urgent task never
  *     passes a more urgent one that was woken but still waits for its CPU.  A more urgent task that arrives meanwhile
@@ -15,18 +14,16 @@
  *     driver's commit() may sleep, the caller hands the update to the GPU's thread, which has the
  *     highest FIFO priority.  The gate stays closed until that thread has carried the update out.
  *
- * Under policy `boosted` a thread may be raised while its client owns the GPU.  Such a thread waits
- * here at the priority that it would have without its call, and keeps its CPU.  If it is handed the
- * gate while its CPU executes others, it is raised above all of them (boost.c).  The bounds for
- * tasks that spin need both.
+ * Under policy `boosted` a thread may be raised while its client owns the GPU.  Such a thread waits here at the
+ * priority that it would have without its call, and keeps its CPU.  If it is handed the gate while its CPU executes
+ * other threads, it is raised above all of them (boost.c).  The bounds for tasks that spin need both.
  *
- * The thread works only for updates.  A decision that changes no runlist costs nobody but its caller, so best effort
+ * The thread works only for updates.  A decision that changes no runlist costs only its caller's time, so best effort
  * cannot keep the thread busy by decisions.  Where best effort can cause updates (policies lock-*, agents that
  * register), it rests for as long as the thread has worked for it.
  *
- * A GPU on which there are groups is not decided about alone: what a decision changes of a group holds on all of its
- * GPUs.  So gpurt_groups_lock is held, inside the gate, while such a decision is taken, not while it is carried out.
- * Nobody ever has two gates.
+ * On a GPU with groups, a decision may change a group on all GPUs of that group.  So gpurt_groups_lock is held, inside
+ * the gate, while such a decision is taken, not while it is carried out.  No thread ever has two gates.
  *
  * Code that runs with the gate held must not allocate, nor sleep (except in such a commit), nor
  * take a lock that sleeps under PREEMPT_RT.
@@ -43,7 +40,7 @@
 #include "state/netlink_family.h"
 #include "state/team.h"
 
-/* How long a thread that waits keeps its CPU from others at most; the library polls the user-space host for as long. */
+/* The longest time that a waiting thread keeps its CPU; libgpurt polls the user-space host for as long. */
 #define SPIN_NS (20 * NSEC_PER_MSEC)
 
 static GPURT_DEP(gate_held);
@@ -102,7 +99,7 @@ static void conclude(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	u->fault = gpu->runlist.fault;
 }
 
-/* Called with the gate held.  The thread has worked since @since: best effort that caused it rests as long. */
+/* Called with the gate held.  The thread has worked since @since: if best effort caused that, it rests for as long. */
 static void charge(struct gpurt_gate *gate, const struct gpurt_update *u, u64 since)
 {
 	u64 now = ktime_get_ns();
@@ -111,7 +108,7 @@ static void charge(struct gpurt_gate *gate, const struct gpurt_update *u, u64 si
 		gate->rest_until = max(gate->rest_until, now) + now - since;
 }
 
-/* Called by the GPU's thread.  Does what the holder of the gate handed to it, and opens the gate. */
+/* Called by the GPU's thread.  Carries out the update that the holder of the gate handed over, and opens the gate. */
 static void work_for_holder(struct gpurt_gpu *gpu)
 {
 	struct gpurt_gate *gate = &gpu->gate;
@@ -138,7 +135,7 @@ static void handed_over(struct kthread_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, gate.work);
 
-	/* The thread may have seen to it while it waited for the gate itself. */
+	/* The thread may have done this already, while it waited for the gate itself. */
 	if (smp_load_acquire(&gpu->gate.handed))
 		work_for_holder(gpu);
 }
@@ -149,8 +146,8 @@ static bool is_thread(const struct gpurt_gpu *gpu)
 }
 
 /*
- * The caller was killed but must stay until its decision is taken.  Tell the driver not to wait for its process.  A
- * driver whose commit() does not sleep waits for nobody, and its callers do not hold the GPU alive.
+ * The caller was killed but must stay until its decision is taken: tells the driver not to wait for its process.  A
+ * driver whose commit() does not sleep waits for no process, and its callers do not hold the GPU alive.
  */
 static void tell_end(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
@@ -159,13 +156,13 @@ static void tell_end(struct gpurt_gpu *gpu, struct gpurt_update *u)
 		gpu->ops.client_ends(gpu->driver, u->client->ctx, true);
 }
 
-/* Before the caller looks whether its wait is over.  Every holder is quick, hence a signal that does not kill waits. */
+/* Called before the caller checks whether its wait is over.  Holders are quick, so only fatal signals interrupt it. */
 static void get_ready_to_sleep(const struct gpurt_update *u)
 {
 	set_current_state(u->flags & GPURT_UPDATE_TOLD ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
 }
 
-/* Sleeps, or does what cannot wait until the caller's wait is over. */
+/* Sleeps, or does what must not be delayed until the caller's wait is over. */
 static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	/* Pairs with hand_over(). */
@@ -181,8 +178,8 @@ static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
- * Called with gate->lock held, which it lets go for a time.  The caller executes as it would without its call, and lets
- * tasks execute that are more urgent than that.
+ * Called with gate->lock held, which it releases for a time.  The caller takes the priority that it has without its
+ * call, and lets more urgent tasks execute.
  */
 static void give_way(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
 {
@@ -193,7 +190,7 @@ static void give_way(struct gpurt_gate *gate, struct gpurt_update *u) __must_hol
 	raw_spin_lock(&gate->lock);
 }
 
-/* Called with preemption off.  Keeps the CPU for @ns at most; what is left of that. */
+/* Called with preemption off.  Keeps the CPU for at most @ns.  Returns the time that is left. */
 static u64 spin(const struct gpurt_update *u, u64 ns)
 {
 	u64 now = ktime_get_ns(), until = now + ns;
@@ -207,9 +204,9 @@ static u64 spin(const struct gpurt_update *u, u64 ns)
 
 /*
  * Called with gate->lock held, by the thread of a client of form `owner` or `fence`.  It keeps its CPU from less urgent
- * tasks until the gate is free and @u is the first.  It loses its CPU in give_way() only, so open_gate() knows whether
- * it sees at once that it has the gate.  It gives up when it has spun for SPIN_NS: the thread before it in the queue
- * may wait for this CPU.  Time in which more urgent threads have the CPU does not count.
+ * tasks until the gate is free and @u is the first.  It loses its CPU only in give_way(), so open_gate() knows whether
+ * it sees at once that it has the gate.  It gives up after it has spun for SPIN_NS, because the thread before it in the
+ * queue may wait for this CPU.  Time in which more urgent threads have the CPU does not count.
  */
 static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
 {
@@ -231,8 +228,8 @@ static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __mus
 }
 
 /*
- * Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept.  A
- * caller that need not wait does not pay for it.
+ * Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept.  Not
+ * inlined, to cost callers nothing that need not wait.
  */
 static noinline void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
@@ -285,14 +282,14 @@ static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	struct gpurt_gate *gate = &gpu->gate;
 
 	u->caller = GPURT_CALLER_SLEEPS;
-	gpurt_dep_end(&gate_held);	/* the thread has it from now on */
+	gpurt_dep_end(&gate_held);	/* from now on the thread holds the gate */
 	gate->holder = gpu->worker->task;
 	/* Pairs with doze() and handed_over(): a thread that sees @handed also sees the update. */
 	smp_store_release(&gate->handed, u);
 	kthread_queue_work(gpu->worker, &gate->work);
-	/* The thread may be in the middle of other work, and wait for the gate. */
+	/* In the middle of other work, the thread may be waiting for the gate. */
 	wake_up_process(gpu->worker->task);
-	/* Not before: a caller that is preempted, and has not told the thread, keeps the gate from everyone. */
+	/* Not earlier: a caller that is preempted before it has told the thread blocks the gate for everyone. */
 	preempt_enable();
 	for (;;) {
 		get_ready_to_sleep(u);
@@ -304,7 +301,7 @@ static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	__set_current_state(TASK_RUNNING);
 }
 
-/* As enter(), but best effort that has caused updates rests first. */
+/* Like enter(), but a best-effort caller rests first if best effort has caused updates. */
 static void enter_rested(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	struct gpurt_gate *gate = &gpu->gate;
@@ -359,10 +356,10 @@ static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
- * Called before the gate is asked for, because to wake a GPU takes long.  Returns 0 if the GPU is
- * powered.  Returns -EIO if it cannot be: the driver's own number would mean something else as an
- * answer to a commit.  Returns -EAGAIN while a reset or a suspend is under way.  Nothing is committed
- * until that is over, and a GPU that is being suspended must not be woken.
+ * Called before the caller asks for the gate, because waking a GPU takes long.  Returns 0 if the GPU is powered.
+ * Returns -EIO if it cannot be powered: the driver's own error could mean something else as a commit's answer.  Returns
+ * -EAGAIN while a reset or a suspend is under way.  Nothing is committed until that is over, and a GPU that is being
+ * suspended must not be woken.
  */
 static int power_up(struct gpurt_gpu *gpu)
 {
@@ -372,8 +369,8 @@ static int power_up(struct gpurt_gpu *gpu)
 }
 
 /*
- * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or neither
- * commit() nor power() of the driver sleeps.  In the second case -ENODEV once the driver is going away.
+ * Has the decision taken and carried out; returns the value of decide().  The caller holds the GPU alive, or neither
+ * commit() nor power() of the driver sleeps.  In the second case returns -ENODEV once the driver is going away.
  */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {

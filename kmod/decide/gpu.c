@@ -34,8 +34,7 @@ void gpurt_gpu_put(struct gpurt_gpu *gpu)
 }
 
 /*
- * If it returns true, the driver's operations may be called, until gpurt_gpu_release().  False: the driver is going
- * away.
+ * True: the driver's operations may be called until gpurt_gpu_release().  False: the driver is going away.
  */
 bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token)
 {
@@ -54,7 +53,7 @@ void gpurt_gpu_release(struct gpurt_gpu *gpu, int token)
 	srcu_read_unlock(&gpu->alive, token);
 }
 
-/* Describes the GPU, as its driver does, or as its agents do. */
+/* Describes the GPU by its driver, or by its agents. */
 void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts)
 {
 	int token;
@@ -82,9 +81,9 @@ static int thread_start(struct gpurt_gpu *gpu)
 }
 
 /*
- * Takes over what the driver offers.  The driver may have been compiled with an older or a newer
- * drv.h.  Returns -EINVAL if it lacks what every driver needs, or has another version.  Returns
- * -E2BIG if it offers something that this module does not know.
+ * Copies the driver's offer.  The driver may have been compiled with an older or a newer drv.h.  Returns -EINVAL if it
+ * lacks what every driver needs, or has another version.  Returns -E2BIG if it offers something that this module does
+ * not know.
  */
 static int take_over(struct gpurt_gpu *gpu, const struct gpurt_driver_ops *ops)
 {
@@ -137,7 +136,7 @@ free:
 	return ERR_PTR(err);
 }
 
-/* The driver goes away.  When it returns no code holds the GPU, and none is deciding with preemption off. */
+/* The driver goes away.  On return no code holds the GPU or takes a decision with preemption off. */
 void gpurt_gpu_dies(struct gpurt_gpu *gpu)
 {
 	WRITE_ONCE(gpu->dying, true);
@@ -146,14 +145,14 @@ void gpurt_gpu_dies(struct gpurt_gpu *gpu)
 	synchronize_srcu(&gpu->alive);
 }
 
-/* Carries out the work that waits.  From now on nobody queues any. */
+/* Carries out the queued work.  No more work will be queued. */
 void gpurt_gpu_end_thread(struct gpurt_gpu *gpu)
 {
 	kthread_destroy_worker(gpu->worker);
 	gpu->worker = NULL;
 }
 
-/* The GPU with that number, with a reference for the caller; NULL: there is none. */
+/* The GPU with that number, with a reference for the caller; NULL: there is no such GPU. */
 struct gpurt_gpu *gpurt_gpu_get(u32 index)
 {
 	struct gpurt_gpu *gpu = NULL;
@@ -177,7 +176,7 @@ u32 gpurt_gpu_count(void)
 	return n;
 }
 
-/* Gives the GPU the lowest number that is free.  -ENOSPC: there is none. */
+/* Gives the GPU the lowest free number.  -ENOSPC: no number is free. */
 int gpurt_gpus_publish(struct gpurt_gpu *gpu)
 {
 	u32 i;
@@ -195,7 +194,7 @@ int gpurt_gpus_publish(struct gpurt_gpu *gpu)
 	return i < GPURT_MAX_GPUS ? 0 : -ENOSPC;
 }
 
-/* The GPU cannot be found any more.  Its number stays taken. */
+/* From now on the GPU cannot be found.  Its number stays taken. */
 void gpurt_gpus_withdraw(struct gpurt_gpu *gpu)
 {
 	mutex_lock(&gpus_lock);

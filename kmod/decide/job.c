@@ -31,7 +31,7 @@ static bool has_watched(struct gpurt_gpu *gpu, struct pid *tgid)
 	return atomic_read(&gpu->job.watched[hash_ptr(tgid, GPURT_WATCH_BITS)]) > 0;
 }
 
-/* @change: 1 for a process that became a client, -1 for a process that no longer is one. */
+/* @change: 1 for a process that became a client, -1 for a process that is no longer a client. */
 void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change)
 {
 	atomic_add(change, &gpu->job.watched[hash_ptr(tgid, GPURT_WATCH_BITS)]);
@@ -60,7 +60,7 @@ static void go_on(struct gpurt_gpu *gpu)
 		hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
 }
 
-/* The same, and something has changed. */
+/* The same after a change. */
 static void look_soon(struct gpurt_gpu *gpu)
 {
 	WRITE_ONCE(gpu->job.news, true);
@@ -68,8 +68,8 @@ static void look_soon(struct gpurt_gpu *gpu)
 }
 
 /*
- * A kernel thread is no client, but may share its bucket with one.  The GPU's own thread, when it goes to sleep after a
- * look, would make itself look again for ever.
+ * A kernel thread is no client, but may share its bucket with a client.  The GPU's own thread would see its own change
+ * of state when it goes to sleep after a look, and look again for ever.
  */
 static void changed(struct gpurt_gpu *gpu, struct task_struct *task)
 {
@@ -105,24 +105,22 @@ bool gpurt_job_can_notify(void)
 }
 
 /*
- * Users choose how many clients and threads there are, and nothing else executes on this CPU during
- * a look.  So a look has limits.  The look sees the THREADS oldest threads of a client that has
- * been real-time, and THREADS clients and threads in all.  A look at others sees the SOME_THREADS
- * oldest threads of each client, and PART of these clients and threads (and what more the last
- * client has).  The lists keep the clients in turn, so the next look continues where this one stops.
- * Best-effort clients, however many, do not delay the look at a client that has been real-time.
- * They do not make a look much longer either: real-time tasks of this CPU wait for it.
+ * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So a look
+ * has limits.  It sees the THREADS oldest threads of a client that has been real-time, and at most THREADS clients and
+ * threads in all.  A look at other clients sees the SOME_THREADS oldest threads of each client, and PART of these
+ * clients and threads (and the rest of the last client's).  The lists keep the order of turns, so the next look
+ * continues where this one stops.  Best-effort clients, however many, do not delay the look at a client that has been
+ * real-time. They do not make a look much longer either: real-time tasks of this CPU wait for it.
  */
 #define THREADS 1024U
 #define SOME_THREADS 512U
 #define PART 32U
-/* With `poll`, how long until the next look while others are to have a turn. */
+/* With `poll`, the time until the next look while more clients are to have a turn. */
 #define SOON GPURT_POLL_MIN_NS
 
 /*
- * Called with RCU held.  Whether any thread of the process is runnable.  The highest real-time
- * priority of runnable threads is stored in *@priority, if it was lower.  The number of threads
- * that this took, @most and one at most, is added to *@seen.
+ * Called with RCU held.  Whether any thread of the process is runnable.  Raises *@priority to the highest real-time
+ * priority of runnable threads.  Adds to *@seen the number of threads that were looked at, from 1 to @most.
  */
 static bool is_runnable(struct pid *tgid, u32 *priority, u32 most, u32 *seen)
 {
@@ -201,7 +199,7 @@ static void scan(struct gpurt_gpu *gpu, bool runnable, bool urgent)
 	}
 }
 
-/* Likewise.  False: more clients are to have a turn. */
+/* Likewise.  Returns false if more clients are to have a turn. */
 static bool scan_all(struct gpurt_gpu *gpu)
 {
 	struct gpurt_job *job = &gpu->job;
@@ -209,13 +207,13 @@ static bool scan_all(struct gpurt_gpu *gpu)
 	u32 left = 0;
 	int i;
 
-	/* Without probes nobody tells that something has changed. */
+	/* Without probes nothing reports changes. */
 	for (i = 1; i < 4; i++)
 		if (news || (!READ_ONCE(job->probed) && (i % 2 || !READ_ONCE(job->more))))
 			job->left[i / 2][i % 2] = gpurt_looks_count(&job->looks, i % 2);
 	/*
-	 * The tasks that started first, then those that stopped: a hand-over is one update, not two.  In between the
-	 * clients that have not been real-time: one that becomes so has started.
+	 * First the tasks that started, then those that stopped, so that a hand-over is one update, not two.  In
+	 * between the clients that have not been real-time: such a task starts when it becomes real-time.
 	 */
 	for (i = 3; i >= 1; i--) {
 		scan(gpu, i / 2, i % 2);
@@ -255,10 +253,9 @@ static void look(struct kthread_work *work)
 	gpurt_dep_end(&job_look);
 	gpurt_gpu_release(gpu, token);
 	/*
-	 * Nothing on this CPU outranks this thread.  The thread rests for as long as it looked.  So
-	 * half of the time is left to other tasks, however short the period is and however often
-	 * tasks change state.  The driver's time for updates of the runlist does not count: the
-	 * analyses charge it as epsilon.
+	 * No task on this CPU outranks this thread.  The thread rests for as long as it looked, which leaves half of
+	 * the time to other tasks, however short the period is and however often tasks change state.  The driver's time
+	 * for updates of the runlist does not count, because the analyses charge it as epsilon.
 	 */
 	now = ktime_get_ns();
 	took = now - began;
@@ -279,7 +276,7 @@ static enum hrtimer_restart timer_expired(struct hrtimer *timer)
 	if (!wait)
 		kthread_queue_work(gpu->worker, &gpu->job.look);
 	if (READ_ONCE(gpu->job.notice) == GPURT_NOTICE_NOTIFY) {
-		/* Not forwarded: an interrupt on another CPU may have started the timer again by now. */
+		/* Started, not forwarded: an interrupt on another CPU may have restarted the timer. */
 		if (wait)
 			hrtimer_start(timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
 		return HRTIMER_NORESTART;
@@ -310,13 +307,13 @@ void gpurt_job_stop(struct gpurt_gpu *gpu)
 		gpurt_probes_remove(probes, ARRAY_SIZE(probes), gpu);
 	WRITE_ONCE(gpu->job.probed, false);
 	gpurt_dep_wait(&job_look);
-	kthread_flush_work(&gpu->job.look);	/* it may raise the interrupt itself; the next one does not */
+	kthread_flush_work(&gpu->job.look);	/* the work may raise the interrupt; no later work does */
 	irq_work_sync(&gpu->job.irq);
 	hrtimer_cancel(&gpu->job.timer);
 	kthread_flush_work(&gpu->job.look);
 }
 
-/* Called with gpu->policy_lock held.  @why: a warning, if there is one. */
+/* Called with gpu->policy_lock held.  @why: a warning, or unchanged. */
 void gpurt_job_start(struct gpurt_gpu *gpu, const char **why)
 {
 	lockdep_assert_held(&gpu->policy_lock);
@@ -334,8 +331,8 @@ void gpurt_job_start(struct gpurt_gpu *gpu, const char **why)
 }
 
 /*
- * Called with the GPU held alive, because it wakes the GPU's thread.  A process that opens a TSG is running, and no
- * change of its state will report that.
+ * Called with the GPU held alive, because it wakes the GPU's thread.  A process that opens a TSG is running already, so
+ * no change of its state will be reported.
  */
 void gpurt_job_tsg_opened(struct gpurt_gpu *gpu)
 {

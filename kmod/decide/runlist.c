@@ -37,8 +37,8 @@ static void assert_held(const struct gpurt_gpu *gpu)
 }
 
 /*
- * Called with the gate held.  The runlist became everyone's, or became what it should be.  Any number of clients may
- * wait for that, so they are woken later, without the gate.
+ * Called with the gate held, after the runlist became everyone's, or became what it should be.  Any number of clients
+ * may wait for that, so they are woken later, without the gate.
  */
 static void resume_later(struct gpurt_gpu *gpu)
 {
@@ -72,7 +72,7 @@ static void grants_change(struct gpurt_gpu *gpu, struct gpurt_client *client, u3
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 
-	/* Where nothing is owed, and nothing comes to be, each is told: every decision would pay for the call. */
+	/* If nothing is owed or becomes owed, the client is told.  The check here spares most decisions a call. */
 	if (unlikely(r->fault || r->grants.owing) &&
 	    !gpurt_grants_tell(&r->grants, client ? &client->core : NULL, event, r->fault))
 		return;
@@ -91,7 +91,7 @@ void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64
 		gained(gpu, client, event, now);
 }
 
-/* ns; 0: nobody looks for a stuck owner, or the driver does not tell whether the GPU executes anything. */
+/* In ns; 0: no look for stuck owners is wanted, or the driver does not report whether the GPU executes anything. */
 u64 gpurt_stuck_limit(const struct gpurt_gpu *gpu)
 {
 	return gpu->ops.quiet ? (u64)READ_ONCE(stuck_ms) * NSEC_PER_MSEC : 0;
@@ -109,7 +109,7 @@ void gpurt_stuck_arm(struct gpurt_gpu *gpu)
 }
 
 /*
- * Called with the gate held.  A commit is over.  The client that was to be alone stays on the runlist until a later
+ * Called with the gate held.  A commit is over.  The client that should be alone stays on the runlist until a later
  * update has been carried out.
  */
 static void record(struct gpurt_gpu *gpu, int err, u64 now)
@@ -141,13 +141,13 @@ static void record(struct gpurt_gpu *gpu, int err, u64 now)
 			    now - r->decided);
 }
 
-/* Whether no update keeps the client's TSGs alone on the runlist, or may do so because it failed.  Any context. */
+/* Whether the client's TSGs are certainly not alone on the runlist, not even after a failed update.  Any context. */
 bool gpurt_runlist_is_off(const struct gpurt_client *client)
 {
 	return !READ_ONCE(client->attempt) || READ_ONCE(client->gpu->runlist.carried) > READ_ONCE(client->attempt);
 }
 
-/* Called with the gate held.  The driver has a new commit to answer for, and what it says of older ones is too late. */
+/* Called with the gate held.  The driver gets a new commit, and its answers to older commits no longer count. */
 static u64 next_sequence(struct gpurt_runlist *r)
 {
 	u64 sequence = r->sequence + 1;
@@ -159,8 +159,8 @@ static u64 next_sequence(struct gpurt_runlist *r)
 }
 
 /*
- * Whether a reset or a suspend is under way, or is over and the runlist has not been made anew.  Nobody has the GPU,
- * and what a commit said does not hold.  Any context.
+ * Whether a reset or a suspend is under way, or is over and the runlist has not been made anew.  Then no client has the
+ * GPU, and the answers to commits do not hold.  Any context.
  */
 bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu)
 {
@@ -181,7 +181,7 @@ bool gpurt_client_granted(const struct gpurt_client *client)
 	return !runner || runner == READ_ONCE(client->core.entry) || READ_ONCE(client->core.exempt);
 }
 
-/* Called with the gate held.  Nothing is known of the runlist, and no commit is tried, until something else happens. */
+/* Called with the gate held.  The runlist is unknown, and no commit is tried until a reset or suspend ends. */
 static void suspend_updates(struct gpurt_gpu *gpu, u64 now)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
@@ -203,7 +203,7 @@ static void *ctx_of(struct gpurt_sched_client *owner)
 	return gpurt_client_of(owner)->ctx;
 }
 
-/* Called with the gate held.  0, -EINPROGRESS, or why the driver did not carry out the update. */
+/* Called with the gate held.  Returns 0, -EINPROGRESS, or the driver's error. */
 static int call_driver(struct gpurt_gpu *gpu, struct gpurt_sched_client *only)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
@@ -215,12 +215,12 @@ static int call_driver(struct gpurt_gpu *gpu, struct gpurt_sched_client *only)
 	return r->power_err ? r->power_err : gpu->ops.commit(gpu->driver, &c);
 }
 
-/* Called with the gate held.  The driver has answered a commit: 0, -EINPROGRESS, or why it was not carried out. */
+/* Called with the gate held.  The driver has answered a commit: @err: 0, -EINPROGRESS, or the driver's error. */
 static void answered(struct gpurt_gpu *gpu, int err)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 
-	/* A reset that began in the middle undoes what was committed; its end has the runlist made anew. */
+	/* A reset that began during the commit undoes it; after the reset the runlist is made anew. */
 	if (gpurt_runlist_is_held(gpu)) {
 		suspend_updates(gpu, ktime_get_ns());
 	} else if (err == -EINPROGRESS) {
@@ -233,7 +233,7 @@ static void answered(struct gpurt_gpu *gpu, int err)
 	}
 }
 
-/* Called with the gate held.  Calls @fn for each member inside. */
+/* Called with the gate held.  Calls @fn for each member in a segment. */
 static noinline void each(struct gpurt_sched_client *owner, void (*fn)(struct gpurt_client *client))
 {
 	struct gpurt_client *client;
@@ -257,7 +257,7 @@ static void change_hands(struct gpurt_sched_client *from, struct gpurt_sched_cli
 	}
 }
 
-/* Called with the gate held.  Has the driver make the runlist the scheduler's runner's (NULL: everyone's). */
+/* Called with the gate held.  Has the driver give the runlist to the scheduler's runner (NULL: to everyone). */
 static void apply(struct gpurt_gpu *gpu)
 {
 	struct gpurt_sched_client *only = gpu->sched.runner;
@@ -289,7 +289,7 @@ static void apply(struct gpurt_gpu *gpu)
 		gpurt_stuck_arm(gpu);
 }
 
-/* Called with the gate held.  The runlist is to be the runner's; gpurt_runlist_carry_out() follows. */
+/* Called with the gate held.  Notes that the runlist must become the runner's; gpurt_runlist_carry_out() follows. */
 static void want(struct gpurt_gpu *gpu, u32 cause, u64 now)
 {
 	gpu->runlist.due = true;
@@ -303,7 +303,7 @@ static void runlist_commit(struct gpurt_sched *s, struct gpurt_sched_client *onl
 	want(gpu_of(s), cause, now);
 }
 
-/* Called with the gate held.  The changes of an update are told once it is carried out. */
+/* Called with the gate held.  Reports the update's changes once it is carried out. */
 static void change_later(struct gpurt_runlist *r, struct gpurt_client *client, u32 event, u64 now)
 {
 	if (!WARN_ON_ONCE(r->changes == GPURT_CHANGES))
@@ -343,8 +343,8 @@ static void runlist_raise(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 }
 
 /*
- * Called with the gate held, and gpurt_groups_lock.  The key of the group has changed here.  The thread of each other
- * GPU has it follow there: gpurt_updates_settle().
+ * Called with the gate and gpurt_groups_lock held.  The key of the group has changed on this GPU.  The threads of the
+ * group's other GPUs change it there: gpurt_updates_settle().
  */
 static void runlist_regroup(struct gpurt_sched *s, struct gpurt_group *group, u64 now)
 {
@@ -369,7 +369,7 @@ static const struct gpurt_sched_ops runlist_ops = {
 	.regroup = runlist_regroup,
 };
 
-/* Called with the gate held.  The client is the owner, or a member of it, and has the GPU now. */
+/* Called with the gate held.  The client is the owner, or its member, and now has the GPU. */
 static void settle(struct gpurt_client *client)
 {
 	gpurt_grants_settle(client->gpu, client, ktime_get_ns());
@@ -377,9 +377,8 @@ static void settle(struct gpurt_client *client)
 }
 
 /*
- * Called with the gate held.  An update succeeded that took longer than its decision, or after
- * others had failed.  Clients that may use the GPU and have not been told so are told.  Every call
- * that waits looks again.
+ * Called with the gate held.  An update succeeded that took longer than its decision, or came after failed updates.
+ * Tells clients that they may use the GPU, if they have not been told so.  Every waiting call checks again.
  */
 static void fault_over(struct gpurt_gpu *gpu, u64 now)
 {
@@ -393,7 +392,7 @@ static void fault_over(struct gpurt_gpu *gpu, u64 now)
 		each(runner, settle);
 	else
 		settle(gpurt_client_of(runner));
-	/* Pairs with wait_counted() and leave_soon(): one that is not seen here sees that the fault is over. */
+	/* Pairs with wait_counted() and leave_soon(): a waiter that is not seen here sees that the fault is over. */
 	smp_mb();
 	if (atomic_read(&gpu->waiting) || r->grants.owing || atomic_read(&r->leaving))
 		queue_work(gpurt_updates, &r->aftermath);
@@ -402,7 +401,7 @@ static void fault_over(struct gpurt_gpu *gpu, u64 now)
 /* Called with the gate held, before every decision. */
 void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now)
 {
-	/* The runner does not have the GPU yet, or lost it. */
+	/* The runner does not have the GPU yet, or has lost it. */
 	if (unlikely(gpu->runlist.fault || gpurt_runlist_is_held(gpu)))
 		gpurt_uncharged(&gpu->sched, now);
 }
@@ -439,7 +438,7 @@ void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
 	r->armed = next;
 	if (next == U64_MAX)
 		hrtimer_try_to_cancel(&r->timer);
-	else	/* what is beyond the clock's range never comes, and must not count as past */
+	else	/* a time beyond the clock's range never comes, and must not count as past */
 		hrtimer_start(&r->timer, ns_to_ktime(min_t(u64, next, KTIME_MAX)), HRTIMER_MODE_ABS_HARD);
 }
 
@@ -453,7 +452,7 @@ static bool retry_wanted(struct gpurt_runlist *r)
 	return now && r->fault && !r->flight;
 }
 
-/* Called with the gate held, while a commit is in progress.  -EINPROGRESS, or what the driver said in the end. */
+/* Called with the gate held, while a commit is in progress.  Returns -EINPROGRESS, or the driver's final answer. */
 static int progress(struct gpurt_gpu *gpu, u64 now)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
@@ -524,10 +523,10 @@ int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return 0;
 }
 
-/* Any context.  Has the GPU's thread look at what the driver said. */
+/* Any context.  Has the GPU's thread look at the driver's answers. */
 void gpurt_runlist_look(struct gpurt_gpu *gpu)
 {
-	/* gpurt_gpu_stop() waits until no code is in here, and ends the thread afterwards. */
+	/* gpurt_gpu_stop() waits until this section is over, and ends the thread afterwards. */
 	rcu_read_lock();
 	if (!READ_ONCE(gpu->dying))
 		kthread_queue_work(gpu->worker, &gpu->runlist.tick);
@@ -541,10 +540,10 @@ void gpurt_runlist_replay(struct gpurt_gpu *gpu)
 	gpurt_runlist_look(gpu);
 }
 
-/* A decision: the driver changes the runlist beside the runner. */
+/* A decision: the driver updates the exempt TSGs beside the runner. */
 int gpurt_runlist_renew(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	/* Everyone's runlist has everyone on it. */
+	/* Everyone is on the runlist already. */
 	if (!gpu->sched.runner)
 		return 0;
 	gpurt_updated(&gpu->sched, now, 0);	/* a commit in progress is superseded */
@@ -560,7 +559,7 @@ int gpurt_runlist_give_all(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 no
 	return 0;
 }
 
-/* Before there are decisions. */
+/* Called before there are decisions. */
 void gpurt_runlist_init(struct gpurt_gpu *gpu)
 {
 	struct gpurt_driver_costs costs = { };

@@ -2,9 +2,8 @@
 /*
  * Looks now and then whether the owner of a GPU waits for a program that waits for the GPU (core/stuck.c decides).
  *
- * An ordinary worker looks, while the GPU has an owner only.  The worker looks at threads only
- * while the GPU executes nothing and somebody waits for the GPU.  A look sees GPURT_STUCK_THREADS
- * of them at most, and holds no lock meanwhile except RCU.
+ * An ordinary worker looks, only while the GPU has an owner.  It looks at threads only while the GPU executes nothing
+ * and a client waits for the GPU.  A look sees at most GPURT_STUCK_THREADS threads, and holds only RCU meanwhile.
  */
 #include <linux/ktime.h>
 #include <linux/pid.h>
@@ -21,7 +20,7 @@
 
 struct look {
 	struct gpurt_update u;
-	struct gpurt_sched_client *owner;	/* whom it is about; NULL: there is nothing to look at */
+	struct gpurt_sched_client *owner;	/* the owner that is looked at; NULL: none */
 	struct gpurt_stuck_look seen;
 };
 
@@ -47,7 +46,7 @@ unlock:
 	return seen->asleep;
 }
 
-/* The processes of a group's members are looked at until one is seen that executes. */
+/* Looks at the processes of a group's members until one is found that executes. */
 static void see_members(struct gpurt_seat *seat, struct gpurt_stuck_look *seen)
 {
 	struct pid *pids[GPURT_MAX_MEMBERS];
@@ -59,7 +58,7 @@ static void see_members(struct gpurt_seat *seat, struct gpurt_stuck_look *seen)
 		put_pid(pids[i]);
 }
 
-/* How much work of the owner has completed: of a group, of all members here. */
+/* How many work items of the owner, or of a group's members on this GPU, have completed. */
 static u64 done_of(struct gpurt_gpu *gpu, struct gpurt_sched_client *owner)
 {
 	struct gpurt_seat *seat = gpurt_seat_of(owner);
@@ -76,7 +75,7 @@ static u64 done_of(struct gpurt_gpu *gpu, struct gpurt_sched_client *owner)
 	return done;
 }
 
-/* Whether the GPU of the seat executes nothing for the group: it may wait on one for its work on another. */
+/* Whether the seat's GPU executes nothing for the group, which may wait on one GPU for its work on another. */
 static bool is_quiet(struct gpurt_seat *seat)
 {
 	struct gpurt_gpu *gpu = NULL;
@@ -121,7 +120,7 @@ static void see(struct gpurt_gpu *gpu, struct look *l)
 	l->owner = owner;
 	l->seen.done = done_of(gpu, owner);
 	l->seen.idle = gpu->ops.quiet(gpu->driver, &l->seen.asked) && is_quiet_elsewhere(owner);
-	/* More than one client is in a segment, or was just now: decide_look() knows. */
+	/* Goes on if more than one client is in a segment, or just was: decide_look() decides. */
 	if (!l->seen.idle || (!l->seen.asked && READ_ONCE(order->next) == READ_ONCE(order->prev)))
 		return;
 	if (gpurt_seat_of(owner))
@@ -174,8 +173,8 @@ static bool has_ended(struct pid *tgid)
 }
 
 /*
- * The client is gone; if its process has died others may wait for it.  A process that
- * dies closes its descriptors by itself, perhaps before owner.c ends its clients.
+ * The client is gone; if its process has died, others may wait for it.  A process that dies closes its descriptors,
+ * perhaps before exits.c ends its clients.
  */
 void gpurt_stuck_died(struct gpurt_client *client)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Updates of the runlist that no caller asks for: when the timer expires, when the driver has something to say, and
- * when it goes away.  And what follows an update and would take too long with the gate held.
+ * Updates of the runlist that no caller asks for: when the timer expires, when the driver reports something, and when
+ * the driver goes away.  Also the work after an update that would take too long with the gate held.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -65,7 +65,7 @@ static void wake_all(struct gpurt_gpu *gpu)
 	rt_mutex_unlock(&gpu->clients_lock);
 }
 
-/* Says in the kernel's log why the last commit that failed did, also if a later one was carried out meanwhile. */
+/* Logs why the last failed commit failed, even if a later commit has been carried out meanwhile. */
 static void report(struct gpurt_gpu *gpu)
 {
 	int err = xchg(&gpu->runlist.err, 0);
@@ -115,7 +115,7 @@ static int decide_follow(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return 0;
 }
 
-/* Called by the GPU's thread.  The key of a group has changed on another GPU, and changes on this one. */
+/* Called by the GPU's thread.  The key of a group has changed on another GPU: changes it on this one. */
 static void follow(struct kthread_work *work)
 {
 	struct gpurt_seat *seat = container_of(work, struct gpurt_seat, settle);
@@ -127,13 +127,13 @@ static void follow(struct kthread_work *work)
 	gpurt_team_put(seat->team);
 }
 
-/* Called before the seat has members.  No work of its last GPU waits: the thread of that has ended. */
+/* Called before the seat has members.  No work of its last GPU is queued, because that GPU's thread has ended. */
 void gpurt_updates_seat(struct gpurt_seat *seat)
 {
 	kthread_init_work(&seat->settle, follow);
 }
 
-/* Before there are decisions. */
+/* Called before there are decisions. */
 void gpurt_updates_init(struct gpurt_gpu *gpu)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
@@ -144,8 +144,7 @@ void gpurt_updates_init(struct gpurt_gpu *gpu)
 }
 
 /*
- * Called with the GPU held alive.  The driver's choice of what is on the runlist beside the runner
- * has changed.
+ * Called with the GPU held alive, when other TSGs than before are on the runlist beside the runner.
  */
 void gpurt_updates_refresh(struct gpurt_gpu *gpu)
 {
@@ -155,10 +154,10 @@ void gpurt_updates_refresh(struct gpurt_gpu *gpu)
 }
 
 /*
- * Called while the driver goes away, when no other decision is under way.  The runlist becomes
- * everyone's again, and the runner none.  Readers of the control plane may still hold the GPU when
- * the clients are freed: they find no runner.  A driver that fails is called again for a quarter of
- * a second, and several times where the machine stands still meanwhile.
+ * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again,
+ * without a runner.  Readers of the control plane may still hold the GPU when the clients are freed: they find no
+ * runner.  A driver that fails is called again for a quarter of a second, and at least several times even if the
+ * machine stands still.
  */
 void gpurt_updates_drain(struct gpurt_gpu *gpu)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Users choose how many processes there are.  So nothing here takes longer than finding a place in a balanced tree,
- * except gpurt_agent_processes_free(), which frees what others have pruned.
+ * Users choose how many processes there are.  So nothing here takes longer than a search in a balanced tree, except
+ * gpurt_agent_processes_free(), which frees pruned processes.
  */
 #include <linux/bits.h>
 #include <linux/capability.h>
@@ -15,7 +15,7 @@
 
 #include "agent_processes.h"
 
-#define PRUNED 8	/* lapsed processes that a new one has looked at: more than it can add */
+#define PRUNED 8	/* lapsed processes that each new process checks: more than it can add */
 
 /* May sleep.  NULL: no memory. */
 struct agent_process *gpurt_agent_process_make(struct pid *tgid)
@@ -45,7 +45,7 @@ void gpurt_agent_processes_free(struct list_head *gone)
 }
 
 /*
- * Called with the lock held.  The process of @fresh->tgid, which may have lapsed, or @fresh if there is none yet.
+ * Called with the lock held.  Finds the process of @fresh->tgid, which may have lapsed, or enters @fresh.
  */
 struct agent_process *gpurt_agent_process_enter(struct agent_processes *all, struct agent_process *fresh)
 {
@@ -64,7 +64,7 @@ struct agent_process *gpurt_agent_process_enter(struct agent_processes *all, str
 	return fresh;
 }
 
-/* Called with the lock held.  The process has no client any more, and is remembered until it ends. */
+/* Called with the lock held.  The process no longer has a client, and is remembered until it ends. */
 void gpurt_agent_process_lapse(struct agent_processes *all, struct agent_process *p)
 {
 	list_add_tail(&p->ordered, &all->lapsed);
@@ -99,9 +99,8 @@ void gpurt_agent_processes_prune(struct agent_processes *all, struct list_head *
 #define NAMESPACE BIT_ULL(32)	/* above all users */
 
 /*
- * The user to whom an agent of the caller's would belong.  In user namespaces users can be had for
- * nothing: there the user counts that made the outermost namespace.  Root makes namespaces for
- * others, so each of root's counts as a user of its own.
+ * The user to whom an agent of the caller's would belong.  Anyone can get more users in user namespaces: there the user
+ * counts that made the outermost namespace.  Root makes namespaces for others, so each of these counts as a user.
  */
 u64 gpurt_agent_user(void)
 {

@@ -14,20 +14,20 @@ struct pid;
 
 /* With the driver's lock held. */
 struct agent_processes {
-	struct rb_root tree;		/* of agent_process.node, by thread group: users choose how many there are */
-	struct list_head lapsed;	/* of agent_process.ordered, those without clients */
+	struct rb_root tree;		/* of agent_process.node, by thread group; users choose how many */
+	struct list_head lapsed;	/* of agent_process.ordered: processes without clients */
 };
 
 #define NO_SET U64_MAX
 
-/* Channels of a process that another one's agent can switch, in their state number @set. */
+/* Channels of a process that another process's agent can switch, in their state number @set. */
 struct agent_channels {
-	u64 set;			/* NO_SET: no agent has told any */
-	bool calls;			/* it can switch others' */
+	u64 set;			/* NO_SET: no agent has reported channels */
+	bool calls;			/* the agent can switch other processes' channels */
 	struct gpurt_channels list;
 };
 
-/* A process with clients of the GPU, or one that was late when it closed its last: it is not trusted anew. */
+/* A process with clients of the GPU; or without, if it was late at the end: it must not be trusted anew. */
 struct agent_process {
 	struct gpurt_agent_process core;
 	struct rb_node node;
@@ -35,10 +35,10 @@ struct agent_process {
 	u32 clients;
 	u32 members;			/* clients that are in a group: all in the same one */
 	struct gpurt_client *agent;	/* the client that is the agent; NULL: none */
-	const void *program;		/* whose the agent is: agent_ctx.program */
-	bool real_time;			/* the thread that waits for the agent's orders is */
-	struct agent_channels told;	/* by its agent */
-	struct agent_channels taken;	/* @told as of its last order that another agent carries out */
+	const void *program;		/* the agent's program: agent_ctx.program */
+	bool real_time;			/* the thread that waits for the agent's orders is real-time */
+	struct agent_channels told;	/* reported by its agent */
+	struct agent_channels taken;	/* @told when it last got an order that another agent carries out */
 	struct list_head ordered;	/* on a list while the agent is to be woken, or the process has lapsed */
 };
 

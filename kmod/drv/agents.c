@@ -4,16 +4,15 @@
  * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file has its orders delivered, calls its tick and its
  * reminders, and waits in commit() until an update is finished.
  *
- * agent_gpu.lock protects everything here.  Under it only the locks of waiters, of timers and of events are taken.
- * A commit() does not hold it while it waits, so agents answer, register and end meanwhile.  The
- * lock does not sleep under PREEMPT_RT either.  An agent that is preempted with a sleeping lock
- * would have the GPU's thread lend its priority when the thread asks for the lock.  Other agents
- * would queue in between.
+ * agent_gpu.lock protects everything here.  Inside it only the locks of waiters, of timers and of events are taken.
+ * commit() does not hold it while it waits, so agents answer, register and end meanwhile.  The lock does not sleep
+ * under PREEMPT_RT either: an agent that is preempted with a sleeping lock would inherit the priority of the GPU's
+ * thread when that asks for the lock, and other agents would queue in between.
  *
- * Users choose how many agents are woken by an update, within a limit, and nothing on its CPU outranks the GPU's
- * thread.  So an order is only noted where it is given, except the owner's.  The GPU's thread wakes agents whose own
- * thread has a real-time priority, which takes a privilege, some at a time, and rests in between.  An ordinary worker
- * wakes the others, those first that must be off: they are ordinary threads like the worker itself.
+ * Users choose how many agents an update wakes, within a limit, and nothing on its CPU outranks the GPU's thread.  So
+ * orders, except the owner's, are only noted where they are given.  The GPU's thread wakes agents whose own thread has
+ * a real-time priority, which takes a privilege; it wakes some at a time, and rests in between.  An ordinary worker
+ * wakes the others, first those that must be off: they are ordinary threads like the worker itself.
  */
 #include <linux/err.h>
 #include <linux/hrtimer.h>
@@ -44,21 +43,21 @@ static bool agent_wait;
 module_param(agent_wait, bool, 0644);
 MODULE_PARM_DESC(agent_wait, "whether nobody is given the GPU while an agent is late (default: given regardless)");
 
-#define ORDERS 4	/* that are handed out in one go */
+#define ORDERS 4	/* orders that are handed out at once */
 
 struct agent_gpu {
 	struct gpurt_gpu *gpu;
 	raw_spinlock_t lock;		/* everything here, and the processes */
 	struct gpurt_agents agents;	/* of agent_process.core */
-	bool finished;			/* the update of commit() is, with @err */
+	bool finished;			/* the update of commit() is finished, with @err */
 	int err;
 	bool retry;			/* the update that failed may succeed now */
 	struct task_struct *committer;	/* in commit(), which waits for @finished */
-	u64 armed;			/* when agents_called() comes at the latest; U64_MAX: it does not */
-	u64 rest_until;			/* neither does it come before, nor another tick in a commit without need */
+	u64 armed;			/* the latest time of agents_called(); U64_MAX: never */
+	u64 rest_until;			/* before this, no agents_called() and no needless tick in a commit */
 	struct agent_processes processes;
 	struct list_head urgent;	/* of agent_process.ordered: real-time agents to be woken */
-	struct list_head others;	/* the same of other agents */
+	struct list_head others;	/* the same for other agents */
 	struct work_struct handing_out;
 };
 
@@ -68,7 +67,7 @@ struct agent_ctx {
 	u64 group;			/* its number, as in struct gpurt_agent_process */
 	bool member;			/* a client that is in a group */
 	struct gpurt_client *client;
-	const void *program;		/* that the client's descriptor belongs to; not to be looked into */
+	const void *program;		/* of the client's descriptor; only compared */
 	u64 user;			/* who opened the client */
 	bool exempt;
 	struct hrtimer again;		/* wakes the agent that waits for the order that its driver refused */
@@ -79,7 +78,7 @@ static struct agent_process *process_of(struct gpurt_agent_process *core)
 	return container_of(core, struct agent_process, core);
 }
 
-/* Called with the lock held.  The agent looks at its order. */
+/* Called with the lock held.  Has the agent look at its order. */
 static void wake(struct agent_process *p)
 {
 	list_del_init(&p->ordered);
@@ -129,7 +128,7 @@ static const struct gpurt_agents_ops protocol_ops = {
 	.retry = on_retry,
 };
 
-/* Called with the lock held.  Wakes ORDERS agents of the list, at most.  Whether there are more. */
+/* Called with the lock held.  Wakes at most ORDERS agents of the list.  Returns whether there are more. */
 static bool wake_some(struct list_head *ordered)
 {
 	unsigned int count;
@@ -160,7 +159,7 @@ static void hand_out_later(struct agent_gpu *dev)
 		queue_work(gpurt_orders, &dev->handing_out);
 }
 
-/* Called by the GPU's thread in an update.  Sleeps until the update is finished, for @ns at most. */
+/* Called by the GPU's thread in an update.  Sleeps until the update is finished, for at most @ns. */
 static void doze(struct agent_gpu *dev, u64 ns)
 {
 	ktime_t until = ktime_add_ns(ktime_get(), ns);
@@ -174,8 +173,8 @@ static void doze(struct agent_gpu *dev, u64 ns)
 }
 
 /*
- * Called with the lock held, by the GPU's thread in an update.  Other tasks of this CPU have as much time as the
- * thread, unless the update is finished meanwhile.  Lets go of the lock in between.
+ * Called with the lock held, by the GPU's thread in an update.  Gives other tasks of this CPU as much time as the
+ * thread took, unless the update finishes meanwhile.  Releases the lock in between.
  */
 static void hand_out_now(struct agent_gpu *dev) __must_hold(&dev->lock)
 {
@@ -198,8 +197,8 @@ static u64 tick_at(const struct agent_gpu *dev)
 }
 
 /*
- * Called with the lock held.  Sees to it that the protocol's tick comes soon enough.  In an update commit() does, and
- * calls this in the end.
+ * Called with the lock held.  Makes the protocol's tick come soon enough.  In an update, commit() calls the tick
+ * itself, and calls this in the end.
  */
 static void arm(struct agent_gpu *dev)
 {
@@ -223,8 +222,8 @@ static bool changed(struct agent_gpu *dev)
 }
 
 /*
- * Called with the lock held, by the GPU's thread.  Notices lateness.  Agents decide how often that is due, and a tick
- * looks at every process, so the thread rests in between.
+ * Called with the lock held, by the GPU's thread.  Notices lateness.  Agents determine how often a tick is due, and a
+ * tick looks at every process, so the thread rests in between.
  */
 static void tick(struct agent_gpu *dev)
 {
@@ -232,7 +231,7 @@ static void tick(struct agent_gpu *dev)
 	dev->rest_until = ktime_get_ns() + GPURT_AGENT_AGAIN_NS;
 }
 
-/* Called between updates; an update may just have handled this already. */
+/* Called between updates; an update may just have done this already. */
 static void agents_called(void *driver)
 {
 	struct agent_gpu *dev = driver;
@@ -246,7 +245,7 @@ static void agents_called(void *driver)
 	raw_spin_unlock(&dev->lock);
 }
 
-/* Called with the lock held, in an update.  How long until a tick is due, ns; no step of the update takes longer. */
+/* Called with the lock held, in an update.  The time until a tick is due, ns: no step of the update takes longer. */
 static u64 time_left(const struct agent_gpu *dev)
 {
 	u64 now = ktime_get_ns(), step_over = dev->agents.step_since + dev->agents.bound;
@@ -255,7 +254,7 @@ static u64 time_left(const struct agent_gpu *dev)
 	return due > now ? due - now : 0;
 }
 
-/* Called with the lock held.  The worker may still have orders for the owner's processes: that they may run. */
+/* Called with the lock held.  The worker may still have to tell the owner's processes that they may run. */
 static void wake_owner(struct agent_gpu *dev)
 {
 	struct gpurt_agent_process *p;
@@ -265,7 +264,7 @@ static void wake_owner(struct agent_gpu *dev)
 			wake(process_of(p));
 }
 
-/* The number of a client's process, or of a group; 0: of everyone. */
+/* The number of a client's process, or of a group; 0: everyone. */
 static u64 number_of(const struct agent_ctx *c)
 {
 	if (!c)
@@ -273,7 +272,7 @@ static u64 number_of(const struct agent_ctx *c)
 	return c->process ? c->process->core.number : c->group;
 }
 
-/* With the gate held, in the GPU's thread.  Each step of the protocol takes agent_bound_ms at most. */
+/* With the gate held, in the GPU's thread.  Each step of the protocol takes at most agent_bound_ms. */
 static int agents_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct agent_gpu *dev = driver;
@@ -304,7 +303,7 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	return err;
 }
 
-/* Called with the lock held.  The process of a new client: @fresh, unless it was here before. */
+/* Called with the lock held.  Returns the process of a new client: @fresh, unless the process is known. */
 static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh)
 {
 	struct agent_process *p = gpurt_agent_process_enter(&dev->processes, fresh);
@@ -316,7 +315,7 @@ static struct agent_process *join(struct agent_gpu *dev, struct agent_process *f
 	return p;
 }
 
-/* The agent looks at its order again. */
+/* Has the agent look at its order again. */
 static enum hrtimer_restart again(struct hrtimer *timer)
 {
 	gpurt_client_ordered(container_of(timer, struct agent_ctx, again)->client);
@@ -338,9 +337,9 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 		return -ENOMEM;
 	}
 	c->client = client;
-	c->program = current->mm;	/* the client's descriptor keeps it from being used again */
+	c->program = current->mm;	/* the client's descriptor keeps the address from being reused */
 	c->user = gpurt_agent_user();
-	/* Not in a hard interrupt: users choose how many agents refuse, and when. */
+	/* Not in a hard interrupt, because users choose how many agents refuse, and when. */
 	compat_hrtimer_setup(&c->again, again, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	raw_spin_lock(&dev->lock);
 	c->process = join(dev, fresh);
@@ -353,7 +352,7 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 	return 0;
 }
 
-/* Called with the lock held.  The process has no agent any more. */
+/* Called with the lock held.  The process no longer has an agent. */
 static void resign(struct agent_gpu *dev, struct agent_process *p)
 {
 	gpurt_agents_resign(&dev->agents, &p->core, ktime_get_ns());
@@ -364,7 +363,7 @@ static void resign(struct agent_gpu *dev, struct agent_process *p)
 	p->program = NULL;
 }
 
-/* The client's process has executed another program, whose agent has come: it stays. */
+/* If the process has executed another program, that program's agent stays. */
 static void agents_client_ends(void *driver, void *ctx, bool process)
 {
 	struct agent_gpu *dev = driver;
@@ -381,7 +380,7 @@ static void agents_client_ends(void *driver, void *ctx, bool process)
 		gpurt_client_retry(c->client);
 }
 
-/* Called with the lock held.  The process has no client any more.  Whether it can be freed. */
+/* Called with the lock held.  The process no longer has a client.  Returns whether it can be freed. */
 static bool forget(struct agent_gpu *dev, struct agent_process *p)
 {
 	gpurt_agents_leave(&dev->agents, &p->core, ktime_get_ns());
@@ -473,7 +472,7 @@ static void agents_exempt(void *driver, void *ctx, bool exempt)
 		gpurt_client_retry(c->client);
 }
 
-/* Called with the lock held.  What the agent says about its process's channels, and whether it can switch others'. */
+/* Called with the lock held.  Notes the agent's report of its process's channels, and whether it can switch others'. */
 static void note_channels(struct agent_process *p, struct gpurt_agents *agents, const struct gpurt_agent *a)
 {
 	bool knows = a->flags & GPURT_AGENT_MANY, calls = knows && a->tsgs;
@@ -486,7 +485,7 @@ static void note_channels(struct agent_process *p, struct gpurt_agents *agents, 
 	gpurt_agents_channels(agents, &p->core, calls, knows ? a->channels.count : 0);
 }
 
-/* Called with the lock held.  The order that holds (enum gpurt_order_on). */
+/* Called with the lock held.  The order in force (enum gpurt_order_on). */
 static u32 order_of(const struct gpurt_agent_process *p)
 {
 	u32 on = p->on ? GPURT_ORDER_ON : 0;
@@ -546,7 +545,7 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 	return err;
 }
 
-/* Called with the lock held, by an agent whose order is to switch others.  The core chose as many as fit. */
+/* Called with the lock held, by an agent whose order is to switch others.  The core chose only as many as fit. */
 static void channels_of_others(struct agent_gpu *dev, const struct gpurt_agent_process *by, struct gpurt_channels *to)
 {
 	struct gpurt_agent_process *p;
@@ -563,7 +562,7 @@ static void channels_of_others(struct agent_gpu *dev, const struct gpurt_agent_p
 	}
 }
 
-/* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is no order yet, or it comes again. */
+/* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is no order yet, or it will come again. */
 static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpurt_order *o)
 {
 	struct gpurt_agent_process *p = &c->process->core;
@@ -571,7 +570,7 @@ static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpu
 	c->process->real_time = current->rt_priority || current->policy == SCHED_DEADLINE;
 	gpurt_agents_remind(&dev->agents, p, ktime_get_ns());
 	if (p->sequence > o->answered) {
-		list_del_init(&c->process->ordered);	/* it need not be woken */
+		list_del_init(&c->process->ordered);	/* no need to wake it */
 		o->sequence = p->sequence;
 		o->on = order_of(p);
 		o->set = c->process->taken.set;
@@ -586,8 +585,8 @@ static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpu
 }
 
 /*
- * An order that was refused is given again here, by the agent that waits for it.  The GPU's thread has nothing to do
- * with that, for users choose how many agents refuse, and how often.
+ * The agent that waits for orders gives itself a refused order again here.  The GPU's thread must not, because users
+ * choose how many agents refuse, and how often.
  */
 static int agents_order(void *driver, void *ctx, struct gpurt_order *o)
 {
@@ -605,7 +604,7 @@ static int agents_order(void *driver, void *ctx, struct gpurt_order *o)
 static void agents_describe(void *driver, struct gpurt_agents_facts *facts)
 {
 	struct agent_gpu *dev = driver;
-	struct gpurt_agents_kept copy;	/* what the agents say is put together without the lock */
+	struct gpurt_agents_kept copy;	/* the agents' reports are combined without the lock */
 
 	raw_spin_lock(&dev->lock);
 	copy = dev->agents.kept;

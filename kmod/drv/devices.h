@@ -8,7 +8,7 @@
 #include "../uapi/gpurt.h"
 
 struct gpurt_devices {
-	void *(*create)(unsigned int place);	/* of the device in made; returns an ERR_PTR() on failure */
+	void *(*create)(unsigned int place);	/* @place: index in made; returns an ERR_PTR() on failure */
 	void (*destroy)(void *device);
 	unsigned int wanted;
 	/* With the lock of devices.c held. */

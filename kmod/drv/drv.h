@@ -4,17 +4,16 @@
  * which TSGs there are, and carries out updates of the runlist.
  *
  * A driver calls gpurt_gpu_register() once for each GPU, and gpurt_gpu_unregister() before the GPU goes away.  The
- * latter returns when no operation is running and none will start.  Before it returns, commit() has
- * put everyone back on the runlist, or has failed for a quarter of a second.  Also, client_close()
- * was called for every client.
+ * latter returns when no operation is running and none will start.  Before it returns, commit() has put everyone back
+ * on the runlist, or has failed for a quarter of a second, and client_close() was called for every client.
  *
- * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is
- * unset, it runs in the context of the task that causes it, with preemption off.  The operation
- * must then not allocate, sleep, or take a lock that sleeps under PREEMPT_RT.  If commit_sleeps is
- * set, it runs in the GPU's own thread, which has the highest FIFO priority, and it may sleep.  In
- * both cases it must take a bounded time: every client whose decision comes meanwhile waits for it.
- * While such an operation sleeps, the CPU of the thread that waits for it executes others.  Under policy `boosted` the
- * bounds for tasks that spin do not hold then; those for tasks that suspend themselves do (docs/boosted.md, "Limits").
+ * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is unset, the operation runs
+ * in the context of the task that causes it, with preemption off.  It must then not allocate, sleep, or take a lock
+ * that sleeps under PREEMPT_RT.  If commit_sleeps is set, the operation runs in the GPU's own thread, which has the
+ * highest FIFO priority, and may sleep.  In both cases it must take a bounded time: every client whose decision comes
+ * meanwhile waits for it.  While it sleeps, the CPU of the thread that waits for it executes other threads.  Under
+ * policy `boosted` the bounds for tasks that spin do not hold then, but the bounds for self-suspending tasks do
+ * (docs/boosted.md, "Limits").
  *
  * "In process context" means: may sleep.  These operations are called one at a time for each client.
  *
@@ -22,10 +21,10 @@
  *
  * "In any context" means: a driver may call the function from an interrupt, and with any of its own locks held.
  *
- * Locks.  Every operation may take the locks that protect the driver's runlist; with the gate held and without
- * commit_sleeps they must be raw spinlocks.  So a driver that holds such a lock may call the
- * functions that are for any context.  The driver must not call gpurt_gpu_register(),
- * gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for operations.
+ * Locks.  Every operation may take the locks that protect the driver's runlist.  With the gate held and without
+ * commit_sleeps these must be raw spinlocks.  So a driver that holds such a lock may call the functions that are for
+ * any context.  It must not call gpurt_gpu_register(), gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for
+ * operations.
  */
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
@@ -36,9 +35,8 @@
 #include "../uapi/gpurt.h"
 
 /*
- * The version of what follows.  A change that makes an older driver wrong changes the version.
- * Members that are only added come at the end of struct gpurt_driver_ops.  The size says how much
- * of it the driver knows, and the rest counts as zero.
+ * The version of this interface.  A change that makes an older driver wrong changes the version. New members are added
+ * at the end of struct gpurt_driver_ops.  The size says which members the driver knows; later members count as zero.
  */
 #define GPURT_DRIVER_VERSION 1
 
@@ -48,7 +46,7 @@ struct gpurt_gpu;
 struct module;
 struct pid;
 
-/* The costs of the driver's GPU, in ns; 0 where the driver knows nothing. */
+/* The costs of the driver's GPU, in ns; 0: the driver does not know. */
 struct gpurt_driver_costs {
 	u64 alpha_ns, theta_ns, slice_ns;
 };
@@ -57,15 +55,15 @@ struct gpurt_driver_costs {
 struct gpurt_driver_part {
 	u32 whole;			/* that GPU's number, from 0 on */
 	u32 units;			/* compute units of the partition */
-	u32 cross;			/* what slows its memory intensive work down, thousandths: GPURT_IOC_SUBMIT */
+	u32 cross;			/* slowdown of its memory-intensive work, thousandths: GPURT_IOC_SUBMIT */
 };
 
 /* An update of runlists.  The driver must not keep the pointer. */
 struct gpurt_commit {
 	void *only;			/* the context of the client that is to be alone; NULL: everyone */
-	u64 now;			/* when that was decided, ktime_get_ns() */
+	u64 now;			/* time of the decision, ktime_get_ns() */
 	u64 sequence;			/* for gpurt_gpu_committed(); counts up */
-	u32 runlists;			/* those that are not, or may not be, what they should be */
+	u32 runlists;			/* those that may differ from what they should be */
 };
 
 /* GPUs whose TSGs and work the module creates itself: GPURT_CAP_VGPU.  A driver offers all of these or none. */
@@ -76,16 +74,16 @@ struct gpurt_work_ops {
 	/* At any time; may sleep.  Errors as GPURT_IOC_SUBMIT. */
 	int (*submit)(void *driver, void *ctx, struct gpurt_submit *submit);
 	/*
-	 * At any time; must not sleep: the caller is about to wait.  Returns 1 if the work is done,
-	 * since *when.  Returns 0 if not yet: the driver will call gpurt_client_work_done().
-	 * Returns -ENOENT if there is no such TSG, or the work was never submitted.
+	 * At any time; must not sleep: the caller is about to wait.  Returns 1 if the work is done, since *when.
+	 * Returns 0 if it is not: the driver will then call gpurt_client_work_done().  Returns -ENOENT if there is no
+	 * such TSG, or the work was never submitted.
 	 */
 	int (*work_done)(void *driver, void *ctx, u32 tsg, u64 work, u64 *when);
 	/* The same for all work of the client. */
 	int (*idle)(void *driver, void *ctx, u64 *when);
 	/*
-	 * In process context.  Errors as GPURT_IOC_TSG_SHAPE; -EPERM where only a caller with @real_time may have that.
-	 * NULL: TSGs have no levels and slices of their own.
+	 * In process context.  Errors as GPURT_IOC_TSG_SHAPE; -EPERM if the shape needs a caller with @real_time. NULL:
+	 * TSGs have no levels and slices of their own.
 	 */
 	int (*tsg_shape)(void *driver, void *ctx, const struct gpurt_tsg_shape *shape, bool real_time);
 };
@@ -93,25 +91,24 @@ struct gpurt_work_ops {
 /* GPUs whose commits are carried out by agents in the clients' processes: GPURT_CAP_AGENTS.  All of these or none. */
 struct gpurt_agent_ops {
 	/*
-	 * With the gate held, hence between updates.  At @now the client registers as its process's agent, or says
-	 * something new as such.  Errors as GPURT_IOC_AGENT.
+	 * With the gate held, hence between updates.  At @now the client registers as its process's agent, or reports a
+	 * change as the agent.  Errors as GPURT_IOC_AGENT.
 	 */
 	int (*agent)(void *driver, void *ctx, struct gpurt_agent *agent, u64 now);
 	/*
-	 * At any time; called once before the order() of the same call.  The agent carried out the order @answered, or
-	 * failed to (@result).  Errors as GPURT_IOC_ORDER.
+	 * At any time; called once before the order() of the same call.  The agent carried out order @answered, or
+	 * failed with @result.  Errors as GPURT_IOC_ORDER.
 	 */
 	int (*answer)(void *driver, void *ctx, u64 answered, s32 result);
 	/*
-	 * At any time; must not sleep: the caller is about to wait.  Returns 1 if there is an order
-	 * newer than order->answered, which *order then holds.  Returns 0 if not yet: the driver
-	 * will call gpurt_client_ordered().  Returns -ENOENT without an agent.  The module does the
-	 * waiting, with its time limit, its signals, and the end of the GPU.
+	 * At any time; must not sleep: the caller is about to wait.  Returns 1 if there is an order newer than
+	 * order->answered, and stores it in *order.  Returns 0 if there is none: the driver will then call
+	 * gpurt_client_ordered().  Returns -ENOENT without an agent.  The module implements the wait, with its time
+	 * limit, its signals, and the end of the GPU.
 	 */
 	int (*order)(void *driver, void *ctx, struct gpurt_order *order);
 	/*
-	 * At any time.  Says what the agents say of the GPU, in place of the driver's name and
-	 * tier.
+	 * At any time.  Stores what the agents report of the GPU, in place of the driver's name and tier.
 	 */
 	void (*describe)(void *driver, struct gpurt_agents_facts *facts);
 };
@@ -134,7 +131,7 @@ struct gpurt_driver_ops {
 
 	/*
 	 * In process context.  A process became a client of the GPU.  The driver sets *ctx to its own context for the
-	 * client, which the other operations are given.  It passes @client to the functions below.
+	 * client, which it gets in the other operations.  It passes @client to the functions below.
 	 */
 	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx);
 	/*
@@ -151,20 +148,19 @@ struct gpurt_driver_ops {
 	 */
 	void (*client_close)(void *driver, void *ctx);
 	/*
-	 * With the gate held.  Make the runlists of @c->runlists what gpurt_may_run() says from now
-	 * on.  The TSGs of the client with context @c->only (NULL: of all clients) and those of
-	 * exempt clients are on.  All others are off.  "Committed" means: every TSG that is off the
-	 * runlist is preempted as well, and executes nothing more.
+	 * With the gate held.  Make the runlists @c->runlists match the answers that gpurt_may_run() gives from now on.
+	 * The TSGs of the client with context @c->only (NULL: of all clients) and of exempt clients are on.  All others
+	 * are off.  "Committed" means: every TSG that is off the runlist is preempted as well, and executes nothing
+	 * more.
 	 *
-	 * 0: committed.  -EINPROGRESS: the driver will call gpurt_gpu_committed() within bound_ns; it may do so before
-	 * it returns from here.  Meanwhile no client has the GPU, decisions are taken, and a newer
-	 * commit() supersedes this one.  The driver carries out the newest, and need not answer for
-	 * the others.
+	 * 0: committed.  -EINPROGRESS: the driver will call gpurt_gpu_committed() within bound_ns, perhaps before this
+	 * function returns.  Meanwhile no client has the GPU, decisions are taken, and a newer commit() supersedes this
+	 * one.  The driver carries out the newest commit, and need not answer for the others.
 	 *
-	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is
-	 * reported.  With -ENOTRECOVERABLE the GPU must be reset; no commit() comes until
-	 * gpurt_gpu_reset_done().  Any other: what was committed before still holds.  After all but
-	 * -ENOTRECOVERABLE the module tries again after 1 ms, then 2, up to 128 ms.
+	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is reported.
+	 * -ENOTRECOVERABLE: the GPU must be reset; no commit() comes until gpurt_gpu_reset_done().  Any other: the
+	 * previous commit still holds.  After all errors but -ENOTRECOVERABLE the module tries again after 1 ms, then
+	 * 2, up to 128 ms.
 	 *
 	 * Locks: see the top of this file.
 	 */
@@ -174,11 +170,10 @@ struct gpurt_driver_ops {
 	/* At any time; may be NULL. */
 	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
 	/*
-	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU is to be
+	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU must be
 	 * powered from power(true), which returns 0 or more, or -errno, to power(false).  Calls nest.  A commit() in
-	 * progress keeps the GPU powered by itself.  Whatever the error, it counts as a commit()
-	 * that failed before it changed anything, and is tried again.  The module does not call
-	 * power(true) while a reset or a suspend is under way.
+	 * progress keeps the GPU powered by itself.  Any error counts as a commit() that failed before it changed
+	 * anything, and is tried again.  The module does not call power(true) while a reset or a suspend is under way.
 	 */
 	int (*power)(void *driver, bool on);
 	u64 bound_ns;			/* how long a commit() may be in progress; 0: 10 s */
@@ -190,8 +185,8 @@ struct gpurt_driver_ops {
 	/* In the GPU's thread, when the driver has asked for it by gpurt_gpu_call(); may sleep; may be NULL. */
 	void (*called)(void *driver);
 	/*
-	 * At any time; may be NULL.  The administrator's exemptions have changed: gpurt_process_is_exempt() may have
-	 * another answer.  A commit() follows if a client has the GPU alone.
+	 * At any time; may be NULL.  The administrator's exemptions have changed: the answers of
+	 * gpurt_process_is_exempt() may differ.  A commit() follows if a client has the GPU alone.
 	 */
 	void (*exemptions_changed)(void *driver);
 	/* At any time; may be NULL. */
@@ -201,18 +196,18 @@ struct gpurt_driver_ops {
 	 * queued that it may execute.  *@asked: whether work is queued that is off the runlist.
 	 */
 	bool (*quiet)(void *driver, bool *asked);
-	const char *device;		/* which GPU it is: its PCI address or device-tree name; NULL: not known */
+	const char *device;		/* PCI address or device-tree name; NULL: not known */
 	/*
-	 * Groups of clients, which are on the runlist together.  A driver offers all of these or none; without them
-	 * its clients can be in no group.  In process context, beside all other operations: a group comes to the GPU,
-	 * and *ctx becomes what commit() is given when that is to be alone.  The group has no clients left, and no
-	 * commit() for it will come.  Its last commit() may still be in force, because later ones failed.
+	 * Groups of clients, which are on the runlist together.  A driver offers all of these or none; without them its
+	 * clients can be in no group.  In process context, beside all other operations.  group_open(): a group comes to
+	 * the GPU, and commit() gets *ctx when the group is to be alone.  group_close(): the group has no clients left,
+	 * and no commit() for it will come.  Its last commit() may still be in force, because later ones failed.
 	 */
 	int (*group_open)(void *driver, void **ctx);
 	void (*group_close)(void *driver, void *group);
 	/*
-	 * With the gate held, and preemption off.  0: the client's TSGs are the group's too, until client_close().  A
-	 * commit() follows if either has the GPU alone.  -EBUSY: the client cannot be in that group.
+	 * With the gate held, and preemption off.  0: the client's TSGs are also the group's, until client_close().  A
+	 * commit() follows if client or group has the GPU alone.  -EBUSY: the client cannot be in that group.
 	 */
 	int (*group_join)(void *driver, void *ctx, void *group);
 };
@@ -221,26 +216,26 @@ struct gpurt_driver_ops {
 #define GPURT_DRIVER_SIZE_MIN offsetofend(struct gpurt_driver_ops, called)
 
 /*
- * Both in process context, without a lock.  Registering sets *gpu before the first operation is
- * called; on failure *gpu is NULL.  Errors are -ENOSPC, -ENOMEM, and -EINVAL: another version, or
- * an operation is missing.  With -E2BIG the driver offers something that this module does not know.
- * After gpurt_gpu_unregister() the driver calls nothing for that GPU.
+ * Both in process context, without a lock.  gpurt_gpu_register() sets *gpu before the first operation is called; on
+ * failure *gpu is NULL.  It returns -ENOSPC, -ENOMEM, -EINVAL (another version, or an operation is missing) or -E2BIG
+ * (the driver offers something that this module does not know).  After gpurt_gpu_unregister() the driver calls nothing
+ * for that GPU.
  */
 int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct gpurt_gpu **gpu);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
-/* In any context.  The number that users give it; registering gave it the lowest one that was free. */
+/* In any context.  The GPU's number for users: the lowest one that was free when it was registered. */
 u32 gpurt_gpu_number(const struct gpurt_gpu *gpu);
 
 /*
- * In any context.  Have called() called at @when (ktime_get_ns()), soon if that is past, in place of what an earlier
- * call asked for.  The thread has the highest FIFO priority: called() must be short, and not be asked for without
- * limit by code that a process drives.
+ * In any context.  Asks for a call of called() at @when (ktime_get_ns()), or soon if that is past; replaces an earlier
+ * request.  The thread has the highest FIFO priority: called() must be short, and processes must not be able to cause
+ * calls without limit.
  */
 void gpurt_gpu_call(struct gpurt_gpu *gpu, u64 when);
 
 /*
  * In any context, also with the locks held that commit() takes: it only queues the decision.  The client has @delta
- * TSGs more.  A driver calls it from client_open() for TSGs that are older than the client, and not after
+ * more TSGs.  A driver calls it from client_open() for TSGs that are older than the client, and not after
  * client_close().
  */
 void gpurt_client_tsgs_changed(struct gpurt_client *client, int delta);
@@ -253,44 +248,42 @@ void gpurt_client_tsgs_changed(struct gpurt_client *client, int delta);
 void gpurt_client_killed(struct gpurt_client *client);
 
 /*
- * In any context.  A client of the process; NULL: it has none.  The answer is valid until client_close() of that
- * client: the caller holds a lock that the driver's client_close() takes as well.
+ * In any context.  Returns a client of the process; NULL: the process has none.  The result is valid until
+ * client_close() of that client: the caller holds a lock that the driver's client_close() takes as well.
  */
 struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *tgid);
 
 /*
- * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, are to be on the
- * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when the
- * driver rebuilds one on its own (a channel is bound, recovery, resume).  Then no TSG that is off
- * comes back behind the module's back.  @client NULL: the TSG's process is no client.  A TSG that is
- * created asks, too: it is born off while another client has the GPU.
+ * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, must be on the
+ * runlist. A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own (a
+ * channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL: the
+ * TSG's process is no client.  The driver also asks for a new TSG, which is off while another client has the GPU.
  *
- * Both know exemptions of clients only.  A process that is no client is best effort for them, whatever the rules say:
+ * Both know exemptions of clients only.  For them a process without a client is best effort, whatever the rules say:
  * see gpurt_process_is_exempt().
  */
 bool gpurt_may_run(struct gpurt_gpu *gpu, const struct gpurt_client *client);
 bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
 
 /*
- * In process context; may sleep.  Whether an exemption is for the process, which need not be a client: a compositor,
- * say, that knows nothing of gpurt.  Nobody tells the module of such a process.  So a driver asks
- * when the process opens the GPU and from exemptions_changed().  The driver keeps the answer with
- * the process's TSGs, and has those on every runlist.  The name that counts is the process's at
- * that time.
+ * In process context; may sleep.  Whether an exemption is for the process, which need not be a client: it may be a
+ * compositor that knows nothing of gpurt.  The module does not know of such a process.  So a driver asks when the
+ * process opens the GPU, and again in exemptions_changed().  It keeps the answer with the process's TSGs, and puts
+ * exempt TSGs on every runlist.  Rules by name apply to the process's name at that time.
  */
 bool gpurt_process_is_exempt(struct pid *tgid);
 
 /* In any context.  Work of the client completed at @when; it was submitted at @since. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
 /*
- * In any context.  The commit() of that number was carried out on these runlists (@err 0), or failed, with errors as
- * there.  An answer for a commit() that was superseded does not count.
+ * In any context.  The commit() of that number was carried out on these runlists (@err 0), or failed; errors as of
+ * commit().  An answer to a superseded commit() does not count.
  */
 void gpurt_gpu_committed(struct gpurt_gpu *gpu, u64 sequence, u32 runlists, int err);
 
 /*
- * In any context.  The GPU is being reset, and is usable again.  In between decisions are taken, and no client has
- * the GPU; a commit() that began before may still be under way.  Afterwards the runlist is committed anew.  Calls
+ * In any context.  The GPU is being reset (begin), and is usable again (done).  In between decisions are taken, and no
+ * client has the GPU; an earlier commit() may still be under way.  Afterwards the runlist is committed anew.  Calls
  * nest.
  */
 void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Finds drivers that export a port (port.h): at load, and whenever a module has come.  A driver's
- * module is kept from being unloaded while gpurt attaches to it, and for as long as its GPUs have
- * clients.  Otherwise it may go.  On its way out the module removes its GPUs, so there is nothing
- * to detach from.  The entry left here is forgotten when the module has gone.
+ * Finds drivers that export a port (port.h): at load, and whenever a module has been loaded.  A driver's module cannot
+ * be unloaded while gpurt attaches to it, or while its GPUs have clients.  On its way out the module removes its GPUs,
+ * so there is nothing to detach from.  The entry left here is forgotten when the module is gone.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -15,10 +14,10 @@
 
 #include "port_gpu.h"
 
-/* Outside all locks of drivers, which are taken in attach() and detach(). */
+/* Taken before all locks of drivers, which attach() and detach() take. */
 static DEFINE_MUTEX(ports_lock);
 static DECLARE_WAIT_QUEUE_HEAD(gone);
-static bool stopping;	/* a driver that comes now is not attached to; with ports_lock held */
+static bool stopping;	/* attach to no new driver; with ports_lock held */
 
 static struct port_driver drivers[];
 
@@ -48,7 +47,7 @@ static struct port_driver drivers[] = {
 	{ .name = "nvidia", .symbol = "nvidia_gpurt_port", .hooks = HOOKS(nvidia_added) },
 };
 
-/* Whether that is said for the first time of the driver's module that is loaded.  Called with ports_lock held. */
+/* Whether the log has not yet got this news of the driver's present module.  Called with ports_lock held. */
 static bool is_news(struct port_driver *d)
 {
 	bool news = d->version != d->said_version || d->err != d->said_err;
@@ -58,7 +57,7 @@ static bool is_news(struct port_driver *d)
 	return news;
 }
 
-/* Called with ports_lock held, while the module of the port cannot go.  Its GPUs come in attach(). */
+/* Called with ports_lock held, while the module of the port cannot go.  The port's attach() adds its GPUs. */
 static void attach(struct port_driver *d, const struct gpurt_port *port)
 {
 	int err = 0;
@@ -84,7 +83,7 @@ static void attach(struct port_driver *d, const struct gpurt_port *port)
 		pr_err("gpurt: %s cannot be attached to: error %d\n", d->name, d->err);
 }
 
-/* Called with ports_lock held.  The driver is not there. */
+/* Called with ports_lock held.  The driver is not loaded. */
 static void is_missing(struct port_driver *d)
 {
 	WRITE_ONCE(d->version, 0);
@@ -162,9 +161,9 @@ static int power_changes(struct notifier_block *nb, unsigned long event, void *u
 static struct notifier_block power_notifier = { .notifier_call = power_changes };
 
 /*
- * Describes the patched drivers that there are, for those who ask why a GPU has another tier than
- * they expect.  Any process may ask, and may lose its CPU meanwhile.  So this takes no lock that drivers, or modules
- * that load, would wait for.
+ * Describes the patched drivers that are loaded, for users who ask why a GPU has another tier than they expect.  Any
+ * process may ask, and may lose its CPU meanwhile.  So this takes no lock that drivers, or modules that load, would
+ * wait for.
  */
 static int describe(char *text, const struct kernel_param *param)
 {
@@ -210,7 +209,7 @@ static bool is_gone(const struct port_driver *d)
 	return !READ_ONCE(d->port);
 }
 
-/* The driver's module may be on its way out: then it removes its GPUs itself, and calls hooks until it has gone. */
+/* A driver's module on its way out removes its GPUs itself, and calls hooks until it is gone. */
 static void detach(struct port_driver *d)
 {
 	const struct gpurt_port *port;

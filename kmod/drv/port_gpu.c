@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The GPU of a patched driver: port.h on one side, drv.h on the other.  There is one adapter for all such drivers,
- * since what differs between them is behind port.h.
+ * The GPU of a patched driver: port.h on one side, drv.h on the other.  All such drivers have one adapter, because
+ * port.h hides their differences.
  *
- * The driver asks for a process.  The module answers for clients (gpurt_process_may_run()); port_processes.c answers
- * for exempt processes that are not clients.
+ * The driver asks whether a process may run.  The module answers for clients (gpurt_process_may_run());
+ * port_processes.c answers for exempt processes that are not clients.
  *
- * Locks, the outermost first: the driver's; gpus_lock; those of port_processes.c.  The hooks
- * added(), removed() and tsgs() are called with some of the driver's locks that sleep, and the
- * other hooks with some that spin.  The driver's commit() takes the driver's, and is called by the
- * GPU's thread without any of ours.  So only removed() and a suspend may wait for a commit here.
+ * Locks, the outermost first: the driver's; gpus_lock; those of port_processes.c.  The driver calls the hooks added(),
+ * removed() and tsgs() with some of its sleeping locks held, and the other hooks with some of its spinning locks held.
+ * The driver's commit() takes the driver's locks; the GPU's thread calls it without any of ours.  So only removed() and
+ * a suspend may wait for a commit here.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -29,7 +29,7 @@
 #include "port_processes.h"
 
 #define TEXT_LEN 80
-#define LAST_LINE 100	/* room for the last line of what there is to say of many GPUs */
+#define LAST_LINE 100	/* room for the last line of a description of many GPUs */
 
 struct port_gpu {
 	struct list_head node;		/* of gpus; read under RCU */
@@ -37,23 +37,23 @@ struct port_gpu {
 	void *handle;			/* the driver's own */
 	const struct port_driver *driver;
 	char name[TEXT_LEN];
-	char refused[TEXT_LEN];		/* why it cannot be switched; empty: it can */
+	char refused[TEXT_LEN];		/* why it cannot be switched; empty: it can be switched */
 	struct gpurt_gpu *gpu;		/* NULL: it is refused, or not yet registered */
-	struct gpurt_gpu __rcu *asked;	/* the same while hooks may ask it; NULL: everyone may run */
+	struct gpurt_gpu __rcu *asked;	/* @gpu while hooks may ask it; NULL: everyone may run */
 	atomic_t clients;
 	bool leaving;
 	bool suspended;			/* with gpus_lock held */
-	raw_spinlock_t reset_lock;	/* two resets at once are told in some order, and as one */
+	raw_spinlock_t reset_lock;	/* concurrent resets are reported in some order, as one */
 	bool resetting;
 	struct task_struct *committer;	/* in commit(); to be compared only */
 	int err;			/* what the last commit() returned */
-	atomic_t asks;			/* by the driver for lists of its own, while a client had the GPU */
+	atomic_t asks;			/* questions for the driver's own lists while a client had the GPU */
 	struct port_processes processes;
 };
 
 static LIST_HEAD(gpus);			/* in the order of their names */
 static DEFINE_MUTEX(gpus_lock);
-/* Held while GPUs come, go and get numbers.  Inside of the driver's mutex of its GPUs, outside of gpus_lock. */
+/* Held while GPUs come, go and get numbers.  Taken inside the driver's mutex of its GPUs, before gpus_lock. */
 static DEFINE_MUTEX(order_lock);
 
 /* Called under RCU, or with gpus_lock held. */
@@ -88,8 +88,8 @@ static void port_client_close(void *driver, void *ctx)
 }
 
 /*
- * In added(), which the driver's commit() may wait for.  Everyone is on the runlist, and stays there, for hooks do not
- * ask yet.
+ * Whether the GPU is in added(), which the driver's commit() may wait for.  Everyone stays on the runlist, because
+ * hooks do not ask yet.
  */
 static bool is_coming(const struct port_gpu *dev)
 {
@@ -99,7 +99,7 @@ static bool is_coming(const struct port_gpu *dev)
 	return !READ_ONCE(dev->leaving);
 }
 
-/* Translates an error of the driver for gpurt, to which some numbers mean more. */
+/* Translates an error of the driver: some numbers have a special meaning for gpurt. */
 static int translated(int err)
 {
 	return err > 0 || err == -EINPROGRESS || err == -ENOTRECOVERABLE ? -EIO : err;
@@ -117,13 +117,13 @@ static int port_commit(void *driver, const struct gpurt_commit *commit)
 	err = translated(dev->driver->port->commit(dev->handle));
 	WRITE_ONCE(dev->committer, NULL);
 	WRITE_ONCE(dev->err, err);
-	smp_rmb();	/* pairs with port_gpu_removed(): a list that was built without gpurt is not one for a client */
+	smp_rmb();	/* pairs with port_gpu_removed(): a list built without gpurt does not isolate a client */
 	if (commit->only && READ_ONCE(dev->leaving))
 		return -ETIMEDOUT;
 	return err;
 }
 
-/* A group stands for its clients where one is alone on the runlist. */
+/* A group stands for its clients when it is alone on the runlist. */
 static int port_group_open(void *driver, void **group)
 {
 	*group = port_group_make();
@@ -155,7 +155,7 @@ static void port_exemptions_changed(void *driver)
 	port_processes_exemptions(&dev->processes);
 }
 
-/* Hooks that the driver calls, to tell and to ask. */
+/* Hooks that the driver calls, to report and to ask. */
 
 void port_gpu_killed(void *handle, struct pid *tgid)
 {
@@ -182,7 +182,7 @@ static void tell_reset(struct port_gpu *dev, struct gpurt_gpu *gpu, bool begins)
 	raw_spin_unlock(&dev->reset_lock);
 }
 
-/* A reset that fails has no end; the next one then is the same to gpurt. */
+/* A failed reset has no end: gpurt takes the next reset for the same one. */
 void port_gpu_reset(void *handle, bool begins)
 {
 	struct gpurt_gpu *gpu;
@@ -226,7 +226,7 @@ void port_gpu_tsgs(void *handle, struct pid *tgid, int change)
 	rcu_read_lock();
 	dev = find_gpu(handle);
 	rcu_read_unlock();
-	/* It stays: the driver calls one such hook at a time. */
+	/* It is not freed meanwhile: the driver calls one such hook at a time. */
 	if (dev && !*dev->refused)
 		port_processes_tsgs(&dev->processes, tgid, change);
 }
@@ -255,7 +255,7 @@ static void refuse(struct port_gpu *dev, const char *why)
 	pr_warn("gpurt: %s %s cannot be switched: %s\n", dev->driver->name, dev->name, why);
 }
 
-/* The driver holds locks that its commit() waits for, so this must not wait for one. */
+/* The driver holds locks that its commit() waits for, so this must not wait for a commit. */
 static void register_gpu(struct port_gpu *dev)
 {
 	struct gpurt_driver_ops ops = port_ops;
@@ -289,8 +289,8 @@ static void arrive(struct work_struct *work)
 }
 
 /*
- * The caller may be any process: a GPU can come when somebody first opens it.  If that process is being killed, it
- * cannot start the GPU's thread.  A worker can.
+ * The caller may be any process, because a GPU can appear when a process first opens it.  A process that is being
+ * killed cannot start the GPU's thread; a worker can.
  */
 static void register_by_worker(struct port_gpu *dev)
 {
@@ -303,12 +303,12 @@ static void register_by_worker(struct port_gpu *dev)
 }
 
 /*
- * Numbers of GPUs follow their names, which are addresses, whatever the order in which they come.  Drivers tell of
- * theirs in an order of their own when gpurt attaches to them, and in another one when they find them later.
+ * Numbers of GPUs follow their names, which are addresses, whatever the order in which they appear.  Drivers report
+ * GPUs in one order when gpurt attaches to them, and in another order when they find GPUs later.
  */
 
 /*
- * Among numbers with as many digits the smaller one is first.  Partitions follow the GPU that has
+ * Numbers in names are compared by value if they have the same number of digits.  Partitions follow the GPU that has
  * fewer of them.
  */
 static int compare_names(const char *a, const char *b)
@@ -321,7 +321,7 @@ static int compare_names(const char *a, const char *b)
 	return order ?: strcmp(a + a_length, b + b_length);
 }
 
-/* With order_lock held.  False: the driver has added it before, and would remove it once. */
+/* With order_lock held.  False: the driver has added it before, but would remove it only once. */
 static bool enlist(struct port_gpu *dev)
 {
 	struct list_head *before = &gpus;
@@ -378,7 +378,7 @@ static bool is_used(void)
 	return false;
 }
 
-/* With order_lock held.  A hook that is under way may still use the GPU that it has found. */
+/* With order_lock held.  A running hook may still use the GPU that it has found. */
 static void unregister(struct port_gpu *dev)
 {
 	struct gpurt_gpu *gpu = dev->gpu;
@@ -414,7 +414,7 @@ static void number_all(void)
 		number_anew();
 }
 
-/* A driver has told of all its GPUs. */
+/* A driver has reported all its GPUs. */
 void port_gpus_number(void)
 {
 	mutex_lock(&order_lock);
@@ -436,7 +436,7 @@ void port_gpu_added(const struct port_driver *driver, void *handle, const char *
 	raw_spin_lock_init(&dev->reset_lock);
 	port_processes_init(&dev->processes);
 	mutex_lock(&order_lock);
-	/* First, for hooks must find it as soon as there is a commit. */
+	/* Comes first, because hooks must find it as soon as there is a commit. */
 	if (!enlist(dev)) {
 		pr_err("gpurt: %s adds %s twice: the second is ignored\n", driver->name, name);
 		kfree(dev);
@@ -450,7 +450,7 @@ void port_gpu_added(const struct port_driver *driver, void *handle, const char *
 
 /*
  * From here on the module answers the driver that everyone may run.  So the driver may rebuild its runlists at any
- * time.  A client that has the GPU may lose its isolation a moment before it hears that the GPU has gone.
+ * time.  A client that has the GPU may lose its isolation a moment before it learns that the GPU is gone.
  */
 void port_gpu_removed(void *handle)
 {
@@ -464,7 +464,7 @@ void port_gpu_removed(void *handle)
 	mutex_unlock(&gpus_lock);
 	if (dev) {
 		WRITE_ONCE(dev->leaving, true);
-		smp_wmb();	/* pairs with is_coming() and port_commit(): who is not asked any more is leaving */
+		smp_wmb();	/* pairs with is_coming() and port_commit(): a GPU that is no longer asked is leaving */
 		unregister(dev);
 		port_processes_stop(&dev->processes);
 		kfree_rcu(dev, rcu);
@@ -472,7 +472,7 @@ void port_gpu_removed(void *handle)
 	mutex_unlock(&order_lock);
 }
 
-/* The machine is about to sleep, or has woken.  A GPU that came in between wakes without having slept. */
+/* The machine is about to sleep, or has woken.  A GPU that appeared in between wakes without having slept. */
 void port_gpus_sleep(bool sleeps)
 {
 	struct port_gpu *dev;
@@ -514,7 +514,7 @@ static int describe_gpu(const struct port_gpu *dev, char *text, int size)
 			*dev->refused ? " reason=" : "", dev->refused);
 }
 
-/* A line for each GPU, and one that says how many have no room; returns their length.  See describe(). */
+/* Writes a line for each GPU, and one with the number that did not fit; returns their length.  See describe(). */
 int port_gpus_describe(char *text, int size)
 {
 	int length = 0, more = 0, one;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* GPUs of patched drivers: port.c finds the drivers, port_gpu.c is what becomes of their GPUs. */
+/* GPUs of patched drivers: port.c finds the drivers, port_gpu.c handles their GPUs. */
 #ifndef GPURT_DRV_PORT_GPU_H
 #define GPURT_DRV_PORT_GPU_H
 
@@ -7,17 +7,17 @@
 
 #include "port.h"
 
-/* A driver that may be there. */
+/* A driver that may be loaded. */
 struct port_driver {
 	const char *name, *symbol;
 	struct gpurt_hooks hooks;
-	const struct gpurt_port *port;	/* attached to it; NULL: not.  With ports_lock held */
+	const struct gpurt_port *port;	/* of the attached driver; NULL: not attached.  With ports_lock held */
 	struct module *owner;		/* its module, likewise */
-	u32 version;			/* of a port that this module cannot use; 0: none was seen */
-	int err;			/* why it could not be attached to; 0: it was, or is not there */
-	u32 said_version;		/* of these two, what the log has already */
+	u32 version;			/* of a port that this module cannot use; 0: no such port */
+	int err;			/* why attaching failed; 0: attached, or not loaded */
+	u32 said_version;		/* version and error that the log already has */
 	int said_err;
-	bool attaching;			/* it tells of its GPUs, in an order of its own */
+	bool attaching;			/* the driver reports its GPUs, in an order of its own */
 };
 
 /* port.c */

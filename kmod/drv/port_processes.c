@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A patched driver knows processes that have TSGs, gpurt knows clients: here both are found by process.  A process may
- * have very many clients, and may open and close TSGs very often.  Drivers wait for the lock with
- * locks of their own held.  So the lock is never held for longer than it takes to tell a few
- * clients.  The one that has the GPU is told at once, and so are all if there are few.  A worker
- * tells the others, a few at a time.
+ * have very many clients, and may open and close TSGs very often.  Drivers wait for the lock with locks of their own
+ * held. So the lock is never held for longer than it takes to notify a few clients.  The client that has the GPU is
+ * notified at once, and so are all clients if there are few.  A worker notifies the others, a few at a time.
  */
 #include <linux/pid.h>
 #include <linux/printk.h>
@@ -15,22 +14,22 @@
 #include "../base/workers.h"
 #include "port_processes.h"
 
-#define AT_ONCE 8	/* clients, or processes, for which the lock is held */
+#define AT_ONCE 8	/* clients or processes that are handled under one hold of the lock */
 
 /* A process that has TSGs, or clients. */
 struct port_process {
 	struct gpurt_by_process by;	/* of port_processes.tree */
-	struct list_head node;		/* of port_processes.all: those whose rules are the oldest come first */
+	struct list_head node;		/* of port_processes.all, those judged by the oldest rules first */
 	struct rcu_head rcu;
-	struct list_head told, untold;	/* of port_client.node; untold: what is news to them may be none */
+	struct list_head told, untold;	/* of port_client.node; untold: may have missed news */
 	struct list_head news;		/* of port_processes.news, while a worker is to tell clients; else empty */
 	int tsgs;
-	u32 rules;			/* those that @exempt is by */
-	bool exempt;			/* when it opened its first TSG or when the rules last changed */
+	u32 rules;			/* number of the rules that @exempt follows */
+	bool exempt;			/* as of its first TSG, or of the last change of rules */
 
 	bool gone;			/* what follows: with only_lock held */
 	u32 kills;			/* how often its work was killed */
-	struct list_head killed;	/* of port_processes.killed, while its clients are to be told; else empty */
+	struct list_head killed;	/* of port_processes.killed, while clients must be notified; else empty */
 };
 
 /* A client, from client_open() to client_close(). */
@@ -38,7 +37,7 @@ struct port_client {
 	struct list_head node;		/* of port_process.told or .untold */
 	struct port_process *process;
 	struct gpurt_client *client;
-	int tsgs;			/* as it was told */
+	int tsgs;			/* as it was last told */
 	u32 kills;			/* likewise; with only_lock held */
 };
 
@@ -73,7 +72,7 @@ static void forget(struct port_processes *all, struct port_process *p)
 	p->gone = true;
 	list_del(&p->killed);
 	raw_spin_unlock(&all->only_lock);
-	put_pid(p->by.tgid);	/* those who still look only compare it */
+	put_pid(p->by.tgid);	/* readers that still see it only compare it */
 	kfree_rcu(p, rcu);
 }
 
@@ -137,7 +136,7 @@ void port_client_free(struct port_processes *all, struct port_client *c)
 	kfree(c);
 }
 
-/* Stands for a group in port_client_alone().  No process is its own, so that a worker tells members what there is. */
+/* Stands for a group in port_client_alone().  It belongs to no process, so a worker notifies members. */
 struct port_client *port_group_make(void)
 {
 	return kzalloc(sizeof(struct port_client), GFP_KERNEL_ACCOUNT);
@@ -176,7 +175,7 @@ static void tell(struct port_processes *all, struct port_client *c)
 		gpurt_client_tsgs_changed(c->client, change);
 }
 
-/* Called with the lock held.  Tells those first that have waited longest; a worker tells the others. */
+/* Called with the lock held.  Notifies the clients that have waited longest; a worker notifies the others. */
 static void tell_some(struct port_processes *all, struct port_process *p)
 {
 	int left;
@@ -199,12 +198,12 @@ static void tell_all(struct port_processes *all, struct port_process *p)
 	raw_spin_lock(&all->only_lock);
 	first = all->only && all->only->process == p ? all->only : NULL;
 	raw_spin_unlock(&all->only_lock);
-	if (first)	/* it stays: who frees it needs the lock */
+	if (first)	/* not freed meanwhile: freeing needs the lock */
 		tell(all, first);
 	tell_some(all, p);
 }
 
-/* In process context.  The process has @change TSGs more.  Rules by name compare the name that it has now. */
+/* In process context.  The process has @change more TSGs.  Rules by name compare its present name. */
 void port_processes_tsgs(struct port_processes *all, struct pid *tgid, int change)
 {
 	struct port_process *p;
@@ -212,7 +211,7 @@ void port_processes_tsgs(struct port_processes *all, struct pid *tgid, int chang
 	rt_mutex_lock(&all->lock);
 	p = find(all, tgid);
 	if (!p && change > 0) {
-		/* The driver tells it once, and there is no way to say no. */
+		/* The driver reports this once, and the hook cannot fail. */
 		p = kzalloc(sizeof(*p), GFP_KERNEL | __GFP_NOFAIL);
 		enter(all, p, tgid);
 	}
@@ -236,7 +235,7 @@ bool port_processes_is_exempt(struct port_processes *all, struct pid *tgid)
 	return p && READ_ONCE(p->exempt);
 }
 
-/* Called with the lock held.  The process that was judged by the oldest rules; NULL: they have not changed since. */
+/* Called with the lock held.  The process judged by the oldest rules; NULL: all are judged by the present rules. */
 static struct port_process *outdated(struct port_processes *all)
 {
 	struct port_process *p = list_first_entry_or_null(&all->all, struct port_process, node);
@@ -266,8 +265,8 @@ void port_processes_exemptions(struct port_processes *all)
 }
 
 /*
- * Called with the lock held.  The kill of its work is news for a process's clients.  One such
- * process at a time.
+ * Called with the lock held.  Notes the kill of a process's work as news for its clients, for one such process at a
+ * time.
  */
 static void take_killed(struct port_processes *all)
 {
@@ -284,7 +283,7 @@ static void take_killed(struct port_processes *all)
 	list_move_tail(&p->news, &all->news);
 }
 
-/* A worker tells some of the clients of one process that are yet to be told, and comes back for the others. */
+/* A worker notifies some clients of one process that have not been told yet, and comes back for the others. */
 static void tell_others(struct work_struct *work)
 {
 	struct port_processes *all = container_of(work, struct port_processes, telling);
@@ -305,9 +304,9 @@ static void tell_others(struct work_struct *work)
 }
 
 /*
- * Called under RCU, with locks of the driver held, but not in an interrupt.  The process's work was
- * aborted.  The client that has the GPU learns of it at once, so that the next one gets the GPU.  A
- * worker tells the process's other clients, which may be very many.
+ * Called under RCU, with locks of the driver held, but not in an interrupt.  The process's work was aborted.  The
+ * client that has the GPU learns of it at once, so that the next client gets the GPU.  A worker notifies the process's
+ * other clients, which may be very many.
  */
 void port_processes_killed(struct port_processes *all, struct pid *tgid)
 {
@@ -339,7 +338,7 @@ void port_processes_init(struct port_processes *all)
 	raw_spin_lock_init(&all->only_lock);
 }
 
-/* Nobody opens, closes or kills anything any more, and there is no client. */
+/* Called when nothing is opened, closed or killed any more, and there is no client. */
 void port_processes_stop(struct port_processes *all)
 {
 	struct port_process *p, *next;

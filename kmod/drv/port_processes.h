@@ -16,12 +16,12 @@ struct port_processes {
 	struct rt_mutex lock;		/* for changes, down to the blank line; the tree is read under RCU */
 	struct gpurt_processes tree;
 	struct list_head all;
-	struct list_head news;		/* of port_process.news: those whose clients are not all told */
+	struct list_head news;		/* of port_process.news: some of their clients have not been told yet */
 	u32 rules;			/* how often the rules have changed */
 
 	struct work_struct telling;
 	raw_spinlock_t only_lock;	/* what follows */
-	struct port_client *only;	/* whom the last commit() was to make alone; NULL: everyone */
+	struct port_client *only;	/* the client that the last commit() isolates; NULL: everyone */
 	struct list_head killed;	/* of port_process.killed */
 };
 

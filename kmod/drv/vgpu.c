@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The virtual GPU as a driver: core/vgpu.c.  Module parameters make it fail, stall, appear and disappear, for tests of
- * what the module does then.
+ * The virtual GPU of core/vgpu.c as a driver.  Module parameters make it fail, stall, appear and disappear, to test the
+ * module's reactions.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -13,11 +13,11 @@
 #include "devices.h"
 #include "vgpu.h"
 
-/* commit() may busy-wait for so long with preemption off, in ns.  Longer updates sleep. */
+/* The longest busy-wait of commit() with preemption off, in ns.  Longer updates sleep. */
 #define BUSY_MAX 10000000UL
-/* An update may not take longer, in ns, nor a context switch. */
+/* The longest update, and the longest context switch, in ns. */
 #define COST_MAX 10000000000UL
-/* How soon a sleeping update notices that it is to be shorter, in ns. */
+/* How soon a sleeping update notices a shorter setting, in ns. */
 #define LOOK 100000000ULL
 
 static ulong vgpu_slice_ns = 1024000;
@@ -59,10 +59,10 @@ static void vgpu_client_close(void *driver, void *context)
 	struct vgpu_tsg *tsg;
 	unsigned long id;
 
-	/* A thread that found the client uses it with the lock held: wait for that thread. */
+	/* A thread that has found the client uses it with the lock held: wait for that thread. */
 	mutex_lock(&dev->clients_lock);
 	mutex_unlock(&dev->clients_lock);
-	/* No other operation for the client is under way, so its TSGs stay until here. */
+	/* No other operation for the client is under way, so its TSGs have stayed until here. */
 	xa_for_each(&ctx->tsgs, id, tsg)
 		vgpu_tsg_free(dev, tsg);
 	xa_destroy(&ctx->tsgs);
@@ -105,7 +105,7 @@ static int vgpu_group_join(void *driver, void *context, void *group)
 	return 0;
 }
 
-/* An update takes until @until: a real driver would keep its caller that long too. */
+/* An update lasts until @until: a real driver would delay its caller for as long. */
 static void keep_busy(u64 until)
 {
 	u64 now;
@@ -125,7 +125,7 @@ static void keep_asleep(u64 until)
 	u64 end, now;
 	ktime_t next;
 
-	/* If it is too long, only setting the parameter again ends the wait. */
+	/* If the stall is too long, only a new value of the parameter ends the wait. */
 	while ((now = ktime_get_ns()) < (end = until + READ_ONCE(vgpu_stall_ns))) {
 		next = ns_to_ktime(min(end, now + LOOK));
 		set_current_state(TASK_UNINTERRUPTIBLE);

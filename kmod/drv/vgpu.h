@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The virtual GPU.  The device is vgpu.c, and vgpu_whole.c the GPU whose partition it is.  Its TSGs
- * and their work are in vgpu_work.c, its faults in vgpu_faults.c.  vgpu_module.c makes them a module of their own.
+ * The virtual GPU.  vgpu.c is the device, vgpu_whole.c the GPU that it is a partition of, vgpu_work.c its TSGs and
+ * their work, vgpu_faults.c its faults.  vgpu_module.c makes these a module of their own.
  */
 #ifndef GPURT_DRV_VGPU_H
 #define GPURT_DRV_VGPU_H
@@ -17,18 +17,18 @@
 #include "../core/whole.h"
 #include "drv.h"
 
-/* A work item is found among thousands without a walk that would keep interrupts off. */
+/* A hash table finds a work item among thousands without a long walk with interrupts off. */
 #define VGPU_QUEUED_BITS 6
 
-/* A GPU whose partitions are virtual GPUs, or which is one virtual GPU. */
+/* A GPU whose partitions are virtual GPUs, or that is one virtual GPU. */
 struct vgpu_whole {
 	raw_spinlock_t lock;		/* everything of all partitions; taken with interrupts off */
 	struct gpurt_whole core;	/* the partitions */
-	struct gpurt_vgpu *one;		/* one of its virtual GPUs; NULL: there is none */
+	struct gpurt_vgpu *one;		/* one of its virtual GPUs; NULL: there is no such GPU */
 	struct hrtimer timer;
 	u64 armed;			/* what the timer is set to */
 	u64 rest_until;			/* the timer does not expire before */
-	u32 number;			/* vgpu_whole.c: which one, and how many partitions it has */
+	u32 number;			/* vgpu_whole.c: its number, and how many partitions it has */
 	u32 parts;
 };
 
@@ -37,17 +37,17 @@ struct vgpu {
 	struct gpurt_vgpu core;		/* with whole->lock held, as all that follows */
 	struct list_head spent;		/* completed work; the timer may not free memory, later calls do */
 	struct gpurt_gpu *gpu;
-	struct gpurt_vgpu_ctx nobody;	/* on the runlist for a group that has gone, while updates fail */
-	struct mutex clients_lock;	/* taken by those who look for a client of a process, and by its close */
+	struct gpurt_vgpu_ctx nobody;	/* on the runlist in place of a group that is gone, while updates fail */
+	struct mutex clients_lock;	/* taken to look for a client of a process, and to close it */
 	/* vgpu_faults.c */
 	struct hrtimer completion;	/* reports the update of @sequence */
 	u64 sequence;
-	bool registered;		/* there is a GPU that may be told of updates later; with whole->lock held */
+	bool registered;		/* a GPU may be told of updates later; with whole->lock held */
 	atomic_t powered;		/* references to its power */
 };
 
 struct vgpu_ctx {
-	struct gpurt_vgpu_ctx core;	/* first: commit() is given this one, or that of a group */
+	struct gpurt_vgpu_ctx core;	/* first member: commit() gets this one, or a group's */
 	struct gpurt_client *client;
 	struct xarray tsgs;		/* by number; has a lock of its own */
 	u32 queued;			/* work items of all its TSGs */

@@ -31,7 +31,7 @@ static uint vgpu_power_fail;
 module_param(vgpu_power_fail, uint, 0600);
 MODULE_PARM_DESC(vgpu_power_fail, "for tests: so many of the next attempts to power a virtual GPU fail");
 
-/* Counts down a parameter that says how many faults are to come; returns whether one was left. */
+/* Counts down a parameter, the number of faults to come; returns whether a fault was left. */
 static bool strikes(uint *parameter)
 {
 	uint left = READ_ONCE(*parameter);
@@ -41,7 +41,7 @@ static bool strikes(uint *parameter)
 	return left;
 }
 
-/* The fate of an update before it is begun: 0, or what commit() returns. */
+/* Called before an update begins.  Returns 0, or an error for commit() to return. */
 int vgpu_faults_before(void)
 {
 	if (unlikely(strikes(&vgpu_fail)))
@@ -49,13 +49,13 @@ int vgpu_faults_before(void)
 	return unlikely(strikes(&vgpu_lose)) ? -EINPROGRESS : 0;
 }
 
-/* The update is reported as carried out only after so long. */
+/* Reports the update as carried out only after @late. */
 static int report_late(struct vgpu *dev, u64 sequence, ulong late)
 {
 	bool started = false;
 	ulong flags;
 
-	/* vgpu_faults_stop() must not come between the look and the start: nobody would stop the timer after it. */
+	/* vgpu_faults_stop() must not come between check and start: nothing would stop the timer afterwards. */
 	raw_spin_lock_irqsave(&dev->whole->lock, flags);
 	if (dev->registered) {
 		WRITE_ONCE(dev->sequence, sequence);
@@ -66,7 +66,7 @@ static int report_late(struct vgpu *dev, u64 sequence, ulong late)
 	return started ? -EINPROGRESS : 0;
 }
 
-/* The same when it is carried out. */
+/* The same after the update is carried out. */
 int vgpu_faults_after(struct vgpu *dev, u64 sequence)
 {
 	ulong late = READ_ONCE(vgpu_late_ns);
@@ -108,13 +108,13 @@ static void set_registered(struct vgpu *dev, bool registered)
 	raw_spin_unlock_irqrestore(&dev->whole->lock, flags);
 }
 
-/* Called when the GPU has been registered: before, nobody could learn of updates. */
+/* Called when the GPU has been registered: before, there was no GPU to tell of updates. */
 void vgpu_faults_start(struct vgpu *dev)
 {
 	set_registered(dev, true);
 }
 
-/* Called before the GPU is unregistered, after which it must not be told of updates. */
+/* Called before the GPU is unregistered: afterwards it must not be told of updates. */
 void vgpu_faults_stop(struct vgpu *dev)
 {
 	set_registered(dev, false);
@@ -157,7 +157,7 @@ struct mishap {
 	void (*happen)(void *device, ulong argument);
 };
 
-/* Has it happen to every virtual GPU. */
+/* Makes the mishap happen to every virtual GPU. */
 static int mishap_set(const char *text, const struct kernel_param *param)
 {
 	const struct mishap *mishap = param->arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* gpurt-vgpu.ko: virtual GPUs, for trying and for tests, with no more of gpurt.ko than drv.h and devices.h offer. */
+/* gpurt-vgpu.ko: virtual GPUs, for trials and tests.  Of gpurt.ko it uses only drv.h and devices.h. */
 #include <linux/module.h>
 
 #include "devices.h"

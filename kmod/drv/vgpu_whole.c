@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * GPUs that virtual GPUs are partitions of.  All partitions of a GPU have one lock and one timer,
- * because work on one slows down the others (core/whole.c).  The timer expires when something
- * happens on any of them.
+ * GPUs that virtual GPUs are partitions of.  All partitions of a GPU have one lock and one timer, because work on one
+ * slows down the others (core/whole.c).  The timer expires when something happens on any of them.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -25,7 +24,7 @@ static struct vgpu_whole *divided[GPURT_MAX_GPUS];
 /*
  * Any user can make very many events happen on the GPU, and the module computes them with interrupts off.  So it
  * computes at most STEPS events at once, and at most STEPS * ROUNDS in a call.  Interrupts of the timer take at most
- * one part in SHARE of a CPU's time.  If a GPU is later than that allows for, it stands still for the remaining time.
+ * one part in SHARE of a CPU's time.  A GPU that falls behind these limits stands still for the remaining time.
  */
 #define STEPS 16
 #define ROUNDS 16
@@ -57,7 +56,7 @@ u64 vgpu_lock_at(struct vgpu *dev, u64 at, unsigned long *flags)
 
 	for (round = 0;; round++) {
 		raw_spin_lock_irqsave(&whole->lock, *flags);
-		/* Another CPU, or the timer, may have advanced the GPU beyond what this one took for the present. */
+		/* Another CPU, or the timer, may have advanced the GPU beyond this CPU's present time. */
 		now = max(at ?: ktime_get_ns(), dev->core.now);
 		if (gpurt_vgpu_catch_up(&dev->core, now, STEPS))
 			return now;
@@ -133,8 +132,8 @@ bool vgpu_whole_valid(void)
 }
 
 /*
- * Makes @dev, the virtual GPU at that place, a partition of the GPU that it belongs to, or a GPU of its own.  To be
- * followed by vgpu_leave().
+ * Makes @dev, the virtual GPU at that place, a partition of the GPU that it belongs to, or a GPU of its own.
+ * vgpu_leave() must follow.
  */
 int vgpu_join(struct vgpu *dev, u32 place)
 {
@@ -160,7 +159,7 @@ int vgpu_join(struct vgpu *dev, u32 place)
 	return 0;
 }
 
-/* @dev has no clients any more. */
+/* Called when @dev no longer has clients. */
 void vgpu_leave(struct vgpu *dev)
 {
 	struct vgpu_whole *whole = dev->whole;

@@ -21,7 +21,7 @@ static struct vgpu_work *work_of(struct gpurt_vgpu_work *w)
 	return container_of(w, struct vgpu_work, core);
 }
 
-/* The users choose which numbers are queued together, so the hash has a seed. */
+/* Users choose which numbers are queued together, so the hash has a seed. */
 static struct hlist_head *queued(struct vgpu_tsg *tsg, u64 number)
 {
 	u32 hash = jhash_2words(lower_32_bits(number), upper_32_bits(number), tsg->seed);
@@ -112,7 +112,7 @@ static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *
 	return !w;
 }
 
-/* Drops the TSG's work and frees the TSG, which must not be found by its number any more. */
+/* Drops the TSG's work and frees the TSG, which can no longer be found by its number. */
 void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg)
 {
 	struct gpurt_vgpu_work *w, *next;

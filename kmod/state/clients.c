@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The clients of all GPUs: walks of them, and when one is freed. */
+/* The clients of all GPUs: walks of them, and their release. */
 #include <linux/llist.h>
 #include <linux/sched.h>
 
@@ -14,7 +14,7 @@ static atomic64_t last_id = ATOMIC64_INIT(0);
 static LLIST_HEAD(dead);
 static void (*destroy)(struct gpurt_client *client);
 
-/* Called with gpu->clients_lock held.  The client can be found from now on. */
+/* Called with gpu->clients_lock held.  From now on the client can be found. */
 void gpurt_clients_add(struct gpurt_client *client)
 {
 	client->listed = true;
@@ -24,7 +24,7 @@ void gpurt_clients_add(struct gpurt_client *client)
 	list_add_tail_rcu(&client->node, &client->gpu->clients);
 }
 
-/* The client cannot be found any more.  False: it could not before. */
+/* From now on the client cannot be found.  Returns false if it could not be found before. */
 bool gpurt_clients_remove(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;
@@ -43,11 +43,12 @@ bool gpurt_clients_remove(struct gpurt_client *client)
 }
 
 /*
- * Frees clients, and their descriptors, when nobody reads them any more.  The thread that lets go of a client last does
- * not: that may be a GPU's thread.  To free a descriptor is to wait for a worker, which it may keep from its CPU.
+ * Frees clients, and their descriptors, when no reader uses them any more.  The thread that drops the last reference
+ * may be a GPU's thread, and does not free: to free a descriptor is to wait for a worker, which that thread may keep
+ * off its CPU.
  *
- * A process may end with very many clients.  Freeing by call_srcu() would free them all in one go.
- * In a kernel without full preemption no other task of that CPU would execute meanwhile.
+ * A process may end with very many clients.  call_srcu() would free them all at once.  In a kernel without full
+ * preemption no other task of that CPU would execute meanwhile.
  */
 static void bury(struct work_struct *work)
 {
@@ -82,7 +83,7 @@ void gpurt_client_put(struct gpurt_client *client)
 	kref_put(&client->ref, client_release);
 }
 
-/* The id of the client that came last.  Later ones have higher ids. */
+/* The id of the newest client.  Later clients have higher ids. */
 u64 gpurt_clients_newest(void)
 {
 	return atomic64_read(&last_id);
@@ -90,7 +91,7 @@ u64 gpurt_clients_newest(void)
 
 int gpurt_clients_read(void) __acquires(&gpurt_clients_srcu)
 {
-	/* An interrupt, in which drivers may ask, waits for nobody. */
+	/* Drivers may ask in an interrupt, which never waits. */
 	if (in_task())
 		gpurt_dep_read(&clients_read);
 	return srcu_read_lock(&gpurt_clients_srcu);
@@ -108,7 +109,7 @@ bool gpurt_clients_reading(void)
 	return srcu_read_lock_held(&gpurt_clients_srcu);
 }
 
-/* @free_one: frees a client that nobody reads, and lets go of what it refers to; may sleep. */
+/* @free_one: frees a client that has no readers, and drops its references; may sleep. */
 void gpurt_clients_start(void (*free_one)(struct gpurt_client *client))
 {
 	destroy = free_one;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The clients of all GPUs: walks of them, and when one is freed. */
+/* The clients of all GPUs: walks of them, and their release. */
 #ifndef GPURT_CLIENTS_H
 #define GPURT_CLIENTS_H
 

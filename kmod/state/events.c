@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events.  Readers of the multicast group get them through a ring: a message needs memory, and code that reports an
- * event often may not allocate any.
+ * Events.  Readers of the multicast group get them through a ring, because a message needs memory, which code that
+ * reports an event often must not allocate.
  *
  * Anyone may read.  netlink_family.c adds the process of an event for readers who may know it.  So a decision pays for
  * one copy into the ring, however many read, and wakes no thread: a timer does, once a tick.
@@ -21,7 +21,7 @@
 
 static struct gpurt_record *ring;
 static DEFINE_RAW_SPINLOCK(ring_lock);
-static unsigned int head, tail;	/* next to write, next to read; they wrap */
+static unsigned int head, tail;	/* index of the next write and read; they wrap */
 static u64 lost;
 
 static void put(const struct gpurt_record *r)
@@ -111,7 +111,7 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, 
 	report(&r, client);
 }
 
-/* Whether readers are to be told of that mark: there is something left of the client's share. */
+/* Whether readers get that mark: the client's share is not used up. */
 static bool take_share(struct gpurt_client *client, u32 what, u64 now)
 {
 	u64 before, after;
@@ -123,7 +123,7 @@ static bool take_share(struct gpurt_client *client, u32 what, u64 now)
 	return after;
 }
 
-/* Reports what a program says of a job.  0, or -EINVAL: it is yet to come, or before the release. */
+/* Reports what a program says of a job.  Returns 0, or -EINVAL: its time is yet to come, or before the release. */
 int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark)
 {
 	u64 now = ktime_get_ns();

@@ -2,26 +2,24 @@
 /*
  * The processes that opened descriptors, and how the module learns that one ends.
  *
- * Descriptors may stay when their opener ends, because other processes inherited them.  The
- * opener's memory may stay, because a process that it made with vfork() or with CLONE_VM shares it.
- * The memory also stays while the opener's core is written, which takes seconds.  The GPU must not
- * stay with any of those.  So probes of three tracepoints report
+ * Descriptors may stay when their opener ends, because other processes inherited them.  The opener's memory may stay,
+ * because a process that it made with vfork() or with CLONE_VM shares it, or while its core is written, which takes
+ * seconds.  The GPU must not wait for any of these.  So probes of three tracepoints report
  *
  *   signal_deliver	a signal that ends the process.  Its urgent clients are taken off the GPU.  Its other threads
  *			may be in calls still, so the driver keeps the clients until the process has ended
  *   sched_process_exit	the last thread of the process ends.  Its urgent clients are taken off the GPU, and all end
  *   sched_process_exec	the process executes another program.  Likewise
  *
- * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority
- * has the GPUs' threads take the urgent clients off.  Urgent clients are those that have ever been
- * real-time, and best effort while it owns a GPU as a lock.  Urgent clients alone keep a GPU from
- * others.  So the time at which a GPU is handed on must not depend on when an ordinary thread gets
- * a CPU, nor on another GPU whose driver is slow.  A work queue ends all clients, and is enough for
- * the others.  A process of an ordinary user, however many descriptors it has, gives the thread
- * nothing to do.
+ * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority has the GPUs' threads
+ * take the urgent clients off.  Urgent clients are those that have ever been real-time, and best-effort clients while
+ * they own a GPU as a lock.  Only urgent clients keep a GPU from others.  So the time at which a GPU is handed on must
+ * not depend on when an ordinary thread gets a CPU, nor on another GPU whose driver is slow.  A work queue ends all
+ * clients, and is enough for clients that are not urgent.  A process of an ordinary user, however many descriptors it
+ * has, gives the thread nothing to do.
  *
- * A notifier of the address space would wait for drivers inside the SRCU of all notifiers of the
- * machine.  A driver that is stuck would stop virtual machines and RDMA as well.
+ * A notifier of the address space would wait for drivers inside the SRCU of all the machine's notifiers.  A stuck
+ * driver would stop virtual machines and RDMA as well.
  */
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -43,18 +41,18 @@
 #include "state/file.h"
 #include "state/team.h"
 
-#define BATCH 32U	/* so many urgent clients are taken off before the thread rests */
+#define BATCH 32U	/* urgent clients that are taken off before the thread rests */
 
 struct gpurt_opener {
 	/* openers_lock protects these, down to the blank line. */
 	struct gpurt_by_process by;	/* of openers */
-	bool listed;			/* there; if not, it executes another program, or has ended */
+	bool listed;			/* in openers; false: it executes another program, or has ended */
 	struct list_head files;		/* whose clients are to end: gpurt_exits_over() */
-	struct list_head urgent;	/* gpurt_client.urgent: those taken off already are the last */
+	struct list_head urgent;	/* gpurt_client.urgent, those already taken off at the end */
 	unsigned int users;		/* descriptors */
-	struct gpurt_client *taking_off;	/* what take_off is at */
-	struct gpurt_file *ending;	/* what end is at */
-	bool ends;			/* the process does, or executes another program */
+	struct gpurt_client *taking_off;	/* the client that take_off works on */
+	struct gpurt_file *ending;	/* the descriptor that end works on */
+	bool ends;			/* the process ends, or executes another program */
 
 	struct rcu_head rcu;
 	struct kthread_work take_off;
@@ -70,14 +68,14 @@ static GPURT_DEP(exits_take_off);
 /* Called with openers_lock held, by next(). */
 static bool is_to_go(const struct gpurt_client *client, const struct gpurt_opener *opener)
 {
-	/* A client in a list has its descriptor still: gpurt_exits_let_go(). */
+	/* A listed client still has its descriptor: gpurt_exits_let_go(). */
 	return client && !list_empty(&client->urgent.node) && client->file->opened.opener == opener &&
 	       !client->urgent.taken_off;
 }
 
 /*
- * Likewise.  The process's client that keeps others off the GPU: the owner, or a member that is inside a segment of the
- * group that owns.  NULL: there is none.
+ * Likewise.  The process's client that keeps others off the GPU: the owner, or a member that is in a segment of the
+ * group that is the owner.  NULL: there is no such client.
  */
 static struct gpurt_client *find_runner(const struct gpurt_gpu *gpu, const struct gpurt_opener *opener)
 {
@@ -97,9 +95,9 @@ static struct gpurt_client *find_runner(const struct gpurt_gpu *gpu, const struc
 }
 
 /*
- * Called with openers_lock held, and while no client is freed.  The client to be taken off next.  If a client of the
- * process owns the GPU that the first in the list uses, it is that owner; else the holder of the GPU's bus, if it is of
- * the process; else the first.  NULL: all have been taken off.
+ * Called with openers_lock held, and while no client is freed.  The client to take off next.  On the GPU of the first
+ * listed client this is the process's client that owns the GPU, else its client that has the bus, else the first
+ * itself. NULL: all have been taken off.
  */
 static struct gpurt_client *next(struct gpurt_opener *opener)
 {
@@ -119,7 +117,7 @@ static struct gpurt_client *next(struct gpurt_opener *opener)
 	return client;
 }
 
-/* Takes BATCH of a process's urgent clients off the GPU.  Whether there may be more. */
+/* Takes BATCH of a process's urgent clients off the GPU.  Returns whether there may be more. */
 static bool take_off_some(struct gpurt_opener *opener)
 {
 	int reading = gpurt_clients_read();
@@ -144,7 +142,7 @@ static bool take_off_some(struct gpurt_opener *opener)
 
 /*
  * Nothing on this CPU outranks this thread, and users choose how many descriptors there are.  So after a batch it rests
- * for as long as the batch took, and goes on behind the other processes that end.
+ * for as long as the batch took, and continues after the other ending processes.
  */
 static void take_off(struct kthread_work *work)
 {
@@ -172,7 +170,7 @@ static void end(struct work_struct *work)
 			break;
 		opener->ending = file;
 		raw_spin_unlock_irq(&openers_lock);
-		ops->gone(file, true);		/* which takes it off the list */
+		ops->gone(file, true);		/* takes the file off the list */
 		cond_resched();
 		raw_spin_lock_irq(&openers_lock);
 		opener->ending = NULL;
@@ -214,8 +212,7 @@ static void ends(struct pid *tgid, bool ended)
 	unsigned long flags;
 
 	/*
-	 * Most processes of the machine have no descriptor.  A process that opens its first descriptor does not end
-	 * meanwhile.
+	 * Most processes of the machine have no descriptor.  A process cannot end while it opens its first descriptor.
 	 */
 	if (!has_descriptor(tgid))
 		return;
@@ -297,8 +294,8 @@ static void opener_destroy(struct gpurt_opener *opener)
 	cancel_work_sync(&opener->end);
 	put_pid(opener->by.tgid);	/* which is only compared from now on */
 	/*
-	 * Not kfree_rcu(): the kernel frees what that is given by hundreds, up to 6.1 without
-	 * letting others execute.
+	 * Not kfree_rcu(): the kernel frees its objects by hundreds, and up to 6.1 lets no other task execute
+	 * meanwhile.
 	 */
 	call_rcu(&opener->rcu, opener_free);
 }
@@ -326,7 +323,7 @@ int gpurt_exits_watch(struct gpurt_file *file)
 	return 0;
 }
 
-/* Whether the descriptor's process ends, or executes another program.  Called while its clients have not ended. */
+/* Whether the descriptor's process ends, or executes another program.  Called before its clients have ended. */
 bool gpurt_exits_ends(const struct gpurt_file *file)
 {
 	return READ_ONCE(file->opened.opener->ends);
@@ -355,9 +352,9 @@ unlock:
 }
 
 /*
- * In process context, by a caller who keeps the client from being freed.  The client is, or is
- * about to be, real-time.  From now on it is taken off the GPU at once when its process ends.
- * Policy `job` looks at it with the urgent clients.
+ * In process context, by a caller who keeps the client from being freed.  The client is, or will soon be, real-time.
+ * From now on it is taken off the GPU as soon as its process ends, and policy `job` looks at it with the urgent
+ * clients.
  */
 void gpurt_exits_urgent(struct gpurt_client *client)
 {
@@ -367,19 +364,19 @@ void gpurt_exits_urgent(struct gpurt_client *client)
 	gpurt_looks_urgent(&client->gpu->job.looks, &client->looked);
 }
 
-/* The client, which is best effort, owns the GPU as a lock from now on, or may soon. */
+/* From now on or soon, the best-effort client may own the GPU as a lock. */
 void gpurt_exits_holds(struct gpurt_client *client)
 {
 	make_urgent(client, false);
 }
 
-/* Called with the lock of the bus held.  The client copies as best effort from now on. */
+/* Called with the lock of the bus held.  From now on the client copies as best effort. */
 void gpurt_exits_copies(struct gpurt_client *client)
 {
 	make_urgent(client, false);
 }
 
-/* Whether the client keeps the GPU or the bus from others.  A member of a group does while it is inside. */
+/* Whether the client keeps the GPU or the bus from others.  A group's member does so while it is in a segment. */
 static bool keeps_any(const struct gpurt_client *client)
 {
 	bool member = READ_ONCE(client->core.entry) != &client->core;
@@ -390,9 +387,9 @@ static bool keeps_any(const struct gpurt_client *client)
 }
 
 /*
- * As gpurt_exits_calm(): of a client that is in the list while it owns one.  A client that is given one says so before
- * make_urgent() takes the lock.  So either this sees it, or make_urgent() sees that the client is not in the
- * list.
+ * Does the work of gpurt_exits_calm(), for a client that is listed while it owns the GPU or the bus.  A client that
+ * gets either says so before make_urgent() takes the lock.  So either this sees that, or make_urgent() sees that the
+ * client is not listed.
  */
 void gpurt_exits_calm_now(struct gpurt_client *client)
 {
@@ -405,15 +402,15 @@ void gpurt_exits_calm_now(struct gpurt_client *client)
 	raw_spin_unlock_irqrestore(&openers_lock, flags);
 }
 
-/* The client is about to end.  When it returns the client is not being taken off, and will not be. */
+/* The client is about to end.  On return the client is not being taken off, and will not be. */
 void gpurt_exits_let_go(struct gpurt_client *client)
 {
 	struct gpurt_opener *opener = client->file->opened.opener;
 	bool busy;
 
 	/*
-	 * If the process ends, the thread at FIFO 99 hands its GPUs on first.  The caller may be an ordinary task that
-	 * is kept from its CPU after this.
+	 * If the process ends, the thread at FIFO 99 first hands on its GPUs.  The caller may be an ordinary task that
+	 * loses its CPU after this.
 	 */
 	gpurt_dep_wait(&exits_take_off);
 	kthread_flush_work(&opener->take_off);
@@ -426,7 +423,7 @@ void gpurt_exits_let_go(struct gpurt_client *client)
 		kthread_flush_work(&opener->take_off);
 }
 
-/* The descriptor's clients are about to end: its process need not end them any more. */
+/* The descriptor's clients are about to end: the end of its process need no longer end them. */
 void gpurt_exits_over(struct gpurt_file *file)
 {
 	raw_spin_lock_irq(&openers_lock);

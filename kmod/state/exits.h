@@ -11,8 +11,7 @@
 struct gpurt_file;
 
 /*
- * Operations for a process that ends.  The first takes an urgent client off the GPU, by the thread
- * gpurt-end.
+ * Operations for a process that ends.  take_off() takes an urgent client off the GPU, in the thread gpurt-end.
  */
 struct gpurt_exits_ops {
 	void (*take_off)(struct gpurt_client *client);
@@ -30,8 +29,8 @@ void gpurt_exits_over(struct gpurt_file *file);
 void gpurt_exits_forget(struct gpurt_file *file);
 
 /*
- * Called with the gate held, or the lock of the bus.  The client does not own the GPU any more, or the bus; it may own
- * the other of the two.
+ * Called with the gate or the lock of the bus held.  The client no longer owns the GPU, or no longer has the bus; it
+ * may still have the other of the two.
  */
 static inline void gpurt_exits_calm(struct gpurt_client *client)
 {

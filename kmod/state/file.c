@@ -10,11 +10,11 @@
 #include "state/file.h"
 #include "state/team.h"
 
-#define POLLERS 8	/* that are woken in one go */
+#define POLLERS 8	/* callers of poll() that are woken at once */
 #define ENDS_BITS 6
 #define ENDS_PATIENCE_MS 100
 
-/* Descriptors that were closed and are not freed yet, by user. */
+/* Closed descriptors that are not freed yet, by hash of the user. */
 static atomic_t ends[1 << ENDS_BITS];
 static DECLARE_WAIT_QUEUE_HEAD(freed);
 
@@ -32,7 +32,7 @@ bool gpurt_file_many_end(kuid_t uid)
 /*
  * Ordinary workers free closed descriptors.  If a user's processes close them faster than that, the kernel would keep
  * more and more of them.  So these processes wait here before they use the next descriptor.  They do not wait in
- * open(), since misc_open() holds misc_mtx there.  Returns 0, or -ERESTARTSYS: the caller is to die.
+ * open(), since misc_open() holds misc_mtx there.  Returns 0, or -ERESTARTSYS if the caller is being killed.
  */
 int gpurt_file_await_ends(kuid_t uid)
 {
@@ -65,8 +65,8 @@ void gpurt_file_put(struct gpurt_file *file)
 }
 
 /*
- * Lets go of the descriptor's own reference: nobody has it any more.  If only the opener ended, the descriptor is still
- * in a process's table, which is bounded.
+ * Drops the descriptor's own reference.  If only the opener has ended, the descriptor is still in another process's
+ * table, whose size is bounded.
  */
 void gpurt_file_close(struct gpurt_file *file)
 {
@@ -79,7 +79,7 @@ static int not_woken(wait_queue_entry_t *entry, unsigned int mode, int flags, vo
 	return 0;
 }
 
-/* Wakes POLLERS that come after @place in the queue, which moves behind them.  Whether there are more. */
+/* Wakes POLLERS that follow @place in the queue, and moves @place behind them.  Returns whether there are more. */
 static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
 {
 	wait_queue_entry_t *one, *next;
@@ -91,7 +91,7 @@ static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
 	for (count = 0; count < POLLERS && &next->entry != &queue->head; count++) {
 		one = next;
 		next = list_next_entry(next, entry);
-		if (one->func)	/* wake_up_all() has places of its own, without one */
+		if (one->func)	/* wake_up_all() has place entries without a function */
 			one->func(one, TASK_NORMAL, 0, NULL);
 	}
 	list_move_tail(&place->entry, &next->entry);
@@ -99,7 +99,7 @@ static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
 	return &next->entry != &queue->head;
 }
 
-/* Puts @place before all waiting calls.  Later calls come before it, and check their condition after that. */
+/* Puts @place before all waiting calls.  Later calls are put before it, and then check their condition. */
 static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
 {
 	init_waitqueue_func_entry(place, not_woken);
@@ -107,13 +107,12 @@ static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
 }
 
 /*
- * Wakes the callers of poll() that came last, POLLERS at most, and has a worker wake all if there are more.  The
- * process decides how many they are, and the caller is an interrupt, or a thread that nothing outranks.
+ * Wakes the callers of poll() that came last, at most POLLERS, and has a worker wake all if there are more.  The
+ * process determines their number, and the caller is an interrupt, or a thread that nothing outranks.
  *
- * POLLERS bounds the entries of this queue, not the threads behind them.  An entry can be an epoll
- * descriptor's.  The kernel then wakes in the same go all that wait for that descriptor in poll()
- * or by other epolls, with interrupts off unless PREEMPT_RT.  The kernel does so for each
- * descriptor of the machine that becomes ready, such as an eventfd.
+ * POLLERS bounds the entries of this queue, not the threads behind them.  An entry can be an epoll descriptor.  The
+ * kernel then also wakes all callers that wait for that descriptor in poll() or by other epolls, with interrupts off
+ * unless PREEMPT_RT.  The kernel does so for each descriptor of the machine that becomes ready, such as an eventfd.
  */
 void gpurt_file_wake_poll(struct gpurt_file *file)
 {
@@ -130,7 +129,7 @@ static void poll_wake(struct irq_work *work)
 	gpurt_file_wake_poll(container_of(work, struct gpurt_file, poll_wake));
 }
 
-/* As wake_up_all(), but in a kernel without full preemption other tasks of that CPU execute from time to time. */
+/* Like wake_up_all(), but without full preemption other tasks of that CPU execute from time to time. */
 static void slow_poll_wake(struct work_struct *work)
 {
 	struct gpurt_file *file = container_of(work, struct gpurt_file, slow_poll_wake);

@@ -14,7 +14,7 @@
 
 #include "uapi/gpurt.h"
 
-#define GPURT_MANY_ENDS 256	/* descriptors of a user that were closed and are not freed yet */
+#define GPURT_MANY_ENDS 256	/* closed descriptors of a user that are not freed yet */
 
 struct gpurt_client;
 struct gpurt_opener;
@@ -34,14 +34,14 @@ struct gpurt_file {
 	struct gpurt_client *clients[GPURT_MAX_GPUS];
 	bool gone;			/* its process ended or executed another program */
 	struct pid *tgid;
-	kuid_t uid;			/* whose process that is */
+	kuid_t uid;			/* the user of that process */
 	char comm[GPURT_COMM_LEN];
 	wait_queue_head_t poll;
 	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue, */
 	struct work_struct slow_poll_wake;	/* or, for best effort and many callers, has a worker do so */
 	struct mm_struct *mm;		/* the opener's, while it executes the program that opened the descriptor */
 	struct gpurt_opened opened;
-	struct gpurt_team *team;	/* its group; with lock held; NULL: it is in none.  It stays so */
+	struct gpurt_team *team;	/* its group; with lock held; NULL: none.  Never changes back */
 	bool kept;			/* likewise: it joined with GPURT_GROUP_ALL */
 	struct list_head in_team;	/* of gpurt_team.files, until it is gone; with gpurt_groups_lock held */
 };

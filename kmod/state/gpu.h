@@ -48,14 +48,14 @@ struct gpurt_gate {
 	raw_spinlock_t lock;
 	struct gpurt_turns turns;	/* of gpurt_update.turn */
 	struct task_struct *holder;	/* the task that holds it, for assert_held() in decide/runlist.c */
-	struct gpurt_update *handed;	/* where commit() sleeps: the holder that waits for the GPU's thread */
-	struct kthread_work work;	/* has the thread see to it */
+	struct gpurt_update *handed;	/* if commit() sleeps: the holder's update, for the GPU's thread */
+	struct kthread_work work;	/* has the thread carry that out */
 	u64 rest_until;			/* of best effort; written with the gate held */
 };
 
 /*
- * How many clients gain and lose the GPU by one decision, at most: see decide(), gpurt_begin() and become_member() in
- * core/sched.c.  The members of a group all do, and where one joins the owner may change several times.
+ * The most clients that gain and lose the GPU by one decision: see decide(), gpurt_begin() and become_member() in
+ * core/sched.c.  All members of a group do, and when a member joins the owner may change several times.
  */
 #define GPURT_CHANGES (4 + 8 * GPURT_MAX_MEMBERS)
 
@@ -68,20 +68,20 @@ struct gpurt_change {
 /* The runlist, and the updates that the scheduler asks for: decide/runlist.c. */
 struct gpurt_runlist {
 	/* Written with the gate held, down to the blank line. */
-	struct gpurt_latency latency[GPURT_CAUSE_COUNT];	/* that of RAISE: written by gpurt-boost */
+	struct gpurt_latency latency[GPURT_CAUSE_COUNT];	/* of RAISE: written by gpurt-boost */
 	u64 commits;
-	u64 carried;			/* number of the last commit that succeeded; they count from 1 */
+	u64 carried;			/* number of the last successful commit, from 1 */
 	u64 updated_ns;			/* how long all commits took together */
 	u64 faults;			/* commits that the driver could not carry out */
-	u64 switch_ns;			/* what the driver says a context switch takes */
+	u64 switch_ns;			/* duration of a context switch, by the driver */
 	u64 everyone_since;		/* when the runlist last became everyone's */
 	struct gpurt_retry retry;
-	u64 armed;			/* what the timer is set to; U64_MAX: nothing */
+	u64 armed;			/* the timer's expiry; U64_MAX: none */
 	struct gpurt_sched_client *runner;	/* sched.runner once carried out, for readers without the gate */
-	bool fault;			/* the runlist is not what it should be, or is not known to be */
+	bool fault;			/* the runlist is not, or may not be, what it should be */
 	bool flight;			/* because the last commit is in progress */
 	bool broken;			/* because the driver says that the GPU must be reset */
-	int err;			/* of the last commit that failed, until the log has it; 0 */
+	int err;			/* of the last failed commit, until it is logged; else 0 */
 	int power_err;			/* -EIO: the GPU of this decision has no power; -EAGAIN: it needed none; 0 */
 	u32 stale;			/* mask of the runlists that are not what they should be */
 	/* The owner whose runlist it should be, for drivers that rebuild it; NULL: every client's. */
@@ -89,25 +89,25 @@ struct gpurt_runlist {
 	bool due;			/* the decision wants a commit, because of @cause, since @decided */
 	u32 cause;			/* enum gpurt_cause */
 	u64 decided;
-	struct gpurt_change change[GPURT_CHANGES];	/* what is to be told once that is carried out */
+	struct gpurt_change change[GPURT_CHANGES];	/* to be reported once the commit is carried out */
 	u32 changes;
 	struct gpurt_grants grants;
-	u64 sequence;			/* of the last commit; counts on when what was said of it holds no more */
+	u64 sequence;			/* of the last commit; also counts when answers to it become void */
 
 	raw_spinlock_t told_lock;
-	u64 told_of;			/* the last commit that the driver has said something of; with told_lock held */
-	u32 told;			/* likewise: mask of its runlists that the driver said to be done */
-	int told_err;			/* likewise: the first error that it said */
+	u64 told_of;			/* the last commit that the driver answered; with told_lock held */
+	u32 told;			/* likewise: mask of its runlists that are done */
+	int told_err;			/* likewise: its first error */
 	atomic_t holds;			/* resets and suspends under way: no commit until they are over */
 	bool replay;			/* one is over: the runlist must be made anew; set without the gate */
-	atomic_t leaving;		/* clients that are gone and wait for an update without them */
+	atomic_t leaving;		/* gone clients that wait for an update without them */
 	bool retry_now;			/* the driver expects that a commit would succeed now; set without the gate */
 	struct hrtimer timer;		/* for budgets, and for commits that must be tried again */
 	struct kthread_work tick;
 	struct work_struct aftermath;
 };
 
-/* A call of the driver by the GPU's thread. */
+/* A call of the driver's called() by the GPU's thread. */
 struct gpurt_callback {
 	struct hrtimer timer;
 	struct kthread_work work;
@@ -121,7 +121,7 @@ struct gpurt_gpu_bus {
 };
 
 /* How policy `job` notices that the state of a task has changed: decide/job.c. */
-/* The probes look at a process only if the bucket of its hash says that it may be a client's. */
+/* Probes look at a process only if its hash bucket says that it may have a client. */
 #define GPURT_WATCH_BITS 8
 
 struct gpurt_job {
@@ -130,12 +130,12 @@ struct gpurt_job {
 	u64 poll_ns;
 	bool probed;			/* the probes of the scheduler's tracepoints are registered */
 
-	bool on;			/* policy `job` is in force: else no task is looked at, late or not */
+	bool on;			/* policy `job` is in force: otherwise there are no looks */
 	struct gpurt_looks looks;
-	u32 left[2][2];			/* how many of looks.turns are to have one before all had; the thread's */
-	bool more;			/* some of those that have not been real-time are */
-	bool news;			/* something changed: all are to have a turn */
-	u64 rest_until;			/* the thread does not look again before; ktime_get_ns() */
+	u32 left[2][2];			/* how many of looks.turns still need their turn; the thread's */
+	bool more;			/* some clients that have not been real-time still need a turn */
+	bool news;			/* something changed: all need a turn */
+	u64 rest_until;			/* no look before this time; ktime_get_ns() */
 	struct hrtimer timer;
 	struct irq_work irq;
 	struct kthread_work look;
@@ -153,14 +153,14 @@ struct gpurt_gpu {
 	struct kref ref;
 	struct rcu_head rcu;
 	u32 index;
-	u64 serial;			/* of all GPUs that there ever were, from 1 on */
+	u64 serial;			/* counts all GPUs there ever were, from 1 */
 	/* A copy: readers may outlive the driver's module.  Its functions may be called while the GPU is held. */
 	struct gpurt_driver_ops ops;
 	char name[GPURT_NAME_LEN];	/* ops.name, which is NULL here */
 	char device[GPURT_NAME_LEN];	/* ops.device, likewise; empty: not known */
 	void *driver;			/* the driver's own */
 	struct kthread_worker *worker;	/* its thread has the highest FIFO priority */
-	const struct task_struct *thread;	/* the same, to be compared only: callers at the gate may outlive it */
+	const struct task_struct *thread;	/* its thread, only compared: callers at the gate may outlive it */
 
 	struct srcu_struct alive;
 	bool dying;
@@ -168,7 +168,7 @@ struct gpurt_gpu {
 
 	struct gpurt_gate gate;
 	struct gpurt_sched sched;	/* with the gate held */
-	u32 groups;			/* changed with clients_lock held: members of groups, and those about to be */
+	u32 groups;			/* members of groups, and future ones; changed with clients_lock held */
 	bool events_wanted;		/* with the gate held: somebody reads events */
 	struct gpurt_runlist runlist;
 	struct gpurt_callback callback;
@@ -179,10 +179,10 @@ struct gpurt_gpu {
 	struct mutex policy_lock;	/* one change of the policy at a time */
 	struct gpurt_job job;
 
-	atomic_t waiting;		/* threads that wait, and clients that were ever polled */
-	struct rt_mutex clients_lock;	/* real-time threads take it to open, ordinary ones as well */
+	atomic_t waiting;		/* waiting threads, and clients that were ever polled */
+	struct rt_mutex clients_lock;	/* taken by real-time and by ordinary threads */
 	struct list_head clients;
-	struct list_head leaving;	/* those that are gone, and may still be on the runlist: updates fail */
+	struct list_head leaving;	/* gone, but maybe still on the runlist, because updates fail */
 	struct gpurt_processes processes;	/* that have clients; changed with clients_lock held */
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The generic netlink family: what every request must be, and events to the readers of its groups. */
+/* The generic netlink family: checks of every request, and events for the readers of its groups. */
 #include <linux/capability.h>
 #include <linux/module.h>
 
@@ -32,7 +32,7 @@ static int check_attributes(const struct nlmsghdr *nlh, u64 required, struct net
 	nlmsg_for_each_attr(attr, nlh, GENL_HDRLEN, rem) {
 		type = nla_type(attr);
 		if (type >= GPURT_A_REQUESTS)
-			continue;	/* refused as unknown: no request has a policy for it */
+			continue;	/* unknown, hence refused: no request has a policy for it */
 		if (seen & BIT_ULL(type))
 			return gpurt_nl_refuse(extack, -EINVAL, duplicate_text[type]);
 		seen |= BIT_ULL(type);
@@ -43,7 +43,7 @@ static int check_attributes(const struct nlmsghdr *nlh, u64 required, struct net
 }
 
 /*
- * Checks what the kernel's own validation does not: what the sender may do, the version, and that no attribute is
+ * Checks what the kernel's own validation does not check: the sender's rights, the version, and that no attribute is
  * repeated or missing.
  */
 int gpurt_nl_check(struct sk_buff *skb, const struct nlmsghdr *nlh, struct netlink_ext_ack *extack)
@@ -58,7 +58,7 @@ int gpurt_nl_check(struct sk_buff *skb, const struct nlmsghdr *nlh, struct netli
 	return check_attributes(nlh, request->required, extack);
 }
 
-/* By number; not every kernel has the second. */
+/* Indices of groups; not every kernel has the second group. */
 enum { EVENTS, NAMED_EVENTS };
 
 static const struct genl_multicast_group groups[] = {
@@ -97,7 +97,7 @@ static int put_job(struct sk_buff *skb, const struct gpurt_record *r, bool named
 	return 0;
 }
 
-/* @named: to readers who may know of every process. */
+/* @named: for readers who may know every process. */
 static int put_event(struct sk_buff *skb, const struct gpurt_record *r, bool named)
 {
 	if (nla_put_u32(skb, GPURT_A_EVENT, r->event) ||
@@ -141,8 +141,8 @@ static void send_to(unsigned int group, const struct gpurt_record *record)
 }
 
 /*
- * Sends an event to every reader.  A reader that is too slow, or for whose message there is no memory, learns from its
- * socket (ENOBUFS) that it lost some.
+ * Sends an event to every reader.  A reader that is too slow, or whose message finds no memory, learns from its socket
+ * (ENOBUFS) that it lost events.
  */
 void gpurt_netlink_send(const struct gpurt_record *record)
 {

@@ -16,7 +16,7 @@ struct gpurt_process *gpurt_process_make(struct pid *tgid)
 		return NULL;
 	kref_init(&process->ref);
 	INIT_LIST_HEAD(&process->clients);
-	process->by.tgid = tgid;	/* of which each of its clients has a reference */
+	process->by.tgid = tgid;	/* each of its clients has a reference to it */
 	return process;
 }
 
@@ -30,7 +30,7 @@ void gpurt_process_put(struct gpurt_process *process)
 	kref_put(&process->ref, process_free);
 }
 
-/* Any context, between gpurt_clients_read() and gpurt_clients_done().  NULL: it has no client of the GPU. */
+/* Any context, between gpurt_clients_read() and gpurt_clients_done().  NULL: the process has no client of the GPU. */
 struct gpurt_process *gpurt_process_find(struct gpurt_gpu *gpu, const struct pid *tgid)
 {
 	struct gpurt_by_process *by = gpurt_processes_find(&gpu->processes, tgid);
@@ -38,7 +38,7 @@ struct gpurt_process *gpurt_process_find(struct gpurt_gpu *gpu, const struct pid
 	return by ? container_of(by, struct gpurt_process, by) : NULL;
 }
 
-/* Called with gpu->clients_lock held.  The client is its process's; the one that was made for it may not be needed. */
+/* Called with gpu->clients_lock held.  Adds the client to its process; the structure made for it may be surplus. */
 void gpurt_process_enter(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;

@@ -16,10 +16,10 @@ struct pid;
 
 /* A process that has clients of a GPU. */
 struct gpurt_process {
-	struct gpurt_by_process by;	/* of gpurt_gpu.processes, while it has */
+	struct gpurt_by_process by;	/* of gpurt_gpu.processes, while the process has clients */
 	struct kref ref;		/* its clients', until they are freed */
 	struct list_head clients;	/* of gpurt_client.by_process; changed with gpurt_gpu.clients_lock held */
-	atomic_t exempt;		/* how many of them are */
+	atomic_t exempt;		/* how many of these clients are exempt */
 };
 
 struct gpurt_process *gpurt_process_make(struct pid *tgid);

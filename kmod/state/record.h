@@ -7,22 +7,22 @@
 
 #include "uapi/gpurt.h"
 
-/* A complete event: the client that it is about may be gone when the record is read. */
+/* A complete event: its client may be gone when the record is read. */
 struct gpurt_record {
 	u64 time;
 	u64 client;			/* its id; 0: the event is about everyone */
-	u64 latency;			/* of commits and work, ns; of GPURT_EVENT_LOST, how many were lost */
+	u64 latency;			/* of commits and work, ns; of GPURT_EVENT_LOST, the number of lost events */
 	u32 event;
 	u32 gpu;
 	u32 cause;
 	u32 priority;
 	s32 pid;			/* in the initial namespace */
 	char comm[GPURT_COMM_LEN];
-	char group[GPURT_NAME_LEN];	/* of which it is a member; empty: of none */
+	char group[GPURT_NAME_LEN];	/* the client's group; empty: none */
 	/* For marks of jobs; empty in other events. */
 	u64 job;
 	u64 cpu;
-	u32 lost;			/* marks of the client's before; also in GPURT_EVENT_GONE */
+	u32 lost;			/* earlier marks that readers missed; also in GPURT_EVENT_GONE */
 	char task[GPURT_TASK_LEN];
 };
 

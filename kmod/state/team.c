@@ -6,8 +6,8 @@
 #include "state/team.h"
 
 /*
- * Inside of every gate.  One for all groups: one decision may be about several of them, as where a budget ends, and all
- * take their stamps from one counter.
+ * Taken inside every gate.  There is one lock for all groups, because one decision may concern several of them, such as
+ * the end of a budget, and all tenures take their stamps from one counter.
  */
 DEFINE_RAW_SPINLOCK(gpurt_groups_lock);
 
@@ -18,7 +18,7 @@ static void team_free(struct kref *ref)
 	kfree(container_of(ref, struct gpurt_team, ref));
 }
 
-/* In process context, or NULL. */
+/* In process context.  @team: may be NULL. */
 void gpurt_team_put(struct gpurt_team *team)
 {
 	if (team)
@@ -45,7 +45,7 @@ struct gpurt_team *gpurt_team_make(kuid_t uid, const char *name)
 	return team;
 }
 
-/* Called with the gate held.  The client that events about this owner name: of a group, one inside.  NULL: none is. */
+/* Called with the gate held.  The client that events of this owner name: of a group, a member in a segment, or NULL. */
 struct gpurt_client *gpurt_voice(struct gpurt_sched_client *owner)
 {
 	struct gpurt_group_gpu *g = owner->group;
@@ -59,7 +59,7 @@ struct gpurt_client *gpurt_voice(struct gpurt_sched_client *owner)
 	return NULL;
 }
 
-/* gpurt_level_of_begin(), of a member of a group. */
+/* gpurt_level_of_begin() for a member of a group. */
 u32 gpurt_level_of_member(const struct gpurt_client *client, u32 own, u32 hint)
 {
 	u32 level;

@@ -3,10 +3,10 @@
  * Groups: programs that own GPUs together (core/group.h).  A team is a group of a user's descriptors.  It has a seat
  * on each GPU, which stands in the queues there, and on the runlist, for its members.
  *
- * Decisions about several GPUs are taken at the same time, and a group is about all of its GPUs.  So a decision about a
- * GPU that has groups holds gpurt_groups_lock too: see gate.c.
+ * Decisions about several GPUs may be taken at the same time, and a group concerns all of its GPUs.  So a decision
+ * about a GPU that has groups also holds gpurt_groups_lock: see gate.c.
  *
- * A team lives until the last of its descriptors is freed, hence longer than the clients of those.  Who may read a
+ * A team lives until the last of its descriptors is freed, hence longer than their clients.  Code that may read a
  * client may read its seat.
  */
 #ifndef GPURT_STATE_TEAM_H
@@ -35,28 +35,28 @@ struct gpurt_seat {
 	/* Changed with the gate and gpurt_groups_lock held, down to the blank line. */
 	struct gpurt_group_gpu core;
 	struct gpurt_gpu *gpu;			/* valid while it has members */
-	u64 serial;				/* gpurt_gpu.serial of that; 0: it has never had any */
+	u64 serial;				/* gpurt_gpu.serial of that GPU; 0: never had members */
 	struct list_head members;		/* gpurt_client.in_seat, in the order in which they joined */
-	struct gpurt_allowance *allowance;	/* whose budget it is under: a member's; for readers with RCU held */
+	struct gpurt_allowance *allowance;	/* of the member whose budget it is under; for readers under RCU */
 
 	/* With gpurt_gpu.clients_lock held: */
-	u32 users;				/* members that the driver knows, and those about to be */
-	void *ctx;				/* the driver's context, while there are any */
+	u32 users;				/* members that the driver knows, and future ones */
+	void *ctx;				/* the driver's context, while there are users */
 
 	/* With one_at_a_time of netlink_set.c held: */
-	u64 round;				/* of the look at the budgets of all members that has been here last */
-	const void *wanted;			/* then: under which one is, only compared */
+	u64 round;				/* number of the last look at all members' budgets */
+	const void *wanted;			/* the budget found by that look; only compared */
 
-	struct kthread_work settle;		/* has the GPU's thread follow, if the group's key changed on another */
+	struct kthread_work settle;		/* has the GPU's thread follow the group's key on another GPU */
 };
 
 struct gpurt_team {
-	struct kref ref;			/* its descriptors', until they are freed; and of works that wait */
+	struct kref ref;			/* its descriptors', until they are freed, and those of queued work */
 	kuid_t uid;
 	char name[GPURT_NAME_LEN];
 	/* With teams_lock of teams.c held: */
-	struct list_head node;			/* of teams, while it has a descriptor that is not gone */
-	u32 count;				/* of those */
+	struct list_head node;			/* of teams, while it has a living descriptor */
+	u32 count;				/* number of living descriptors */
 	/* With gpurt_groups_lock held: */
 	struct gpurt_group core;
 	struct list_head files;			/* gpurt_file.in_team */
@@ -66,7 +66,7 @@ struct gpurt_team {
 
 extern raw_spinlock_t gpurt_groups_lock;
 
-/* The seat whose entry owns; NULL: a client does. */
+/* The seat whose entry is the owner; NULL: the owner is a client. */
 static inline struct gpurt_seat *gpurt_seat_of(const struct gpurt_sched_client *owner)
 {
 	return owner->group ? container_of(owner->group, struct gpurt_seat, core) : NULL;

@@ -7,10 +7,10 @@
 #include "state/file.h"
 #include "state/team.h"
 
-static DEFINE_RT_MUTEX(teams_lock);	/* as gpurt_gpu.clients_lock */
+static DEFINE_RT_MUTEX(teams_lock);	/* see gpurt_gpu.clients_lock */
 static LIST_HEAD(teams);
 
-/* Called with teams_lock held.  The user's group of that name; NULL: there is none.  *@count: how many the user has. */
+/* Called with teams_lock held.  The user's group of that name; NULL: none.  *@count: how many the user has. */
 static struct gpurt_team *find(kuid_t uid, const char *name, u32 *count)
 {
 	struct gpurt_team *team, *found = NULL;
@@ -48,7 +48,7 @@ bool gpurt_team_has_room(kuid_t uid, const char *name, u32 more)
 	return room;
 }
 
-/* Called with teams_lock held.  @file enters its team, if there is room; @made becomes the team if there is none. */
+/* Called with teams_lock held.  @file enters its team, if there is room; if there is no team, @made becomes it. */
 static int enter(struct gpurt_file *file, const char *name, bool all, struct gpurt_team *made)
 {
 	u32 count;
@@ -90,7 +90,7 @@ int gpurt_team_enter(struct gpurt_file *file, const char *name, bool all)
 	return err;
 }
 
-/* Called with file->lock held, when its clients have ended, or none is a member.  The last one takes the team along. */
+/* Called with file->lock held, when its clients have ended or are no members.  The last descriptor removes the team. */
 void gpurt_team_leave(struct gpurt_file *file)
 {
 	struct gpurt_team *team = file->team;
@@ -127,7 +127,7 @@ u32 gpurt_team_elsewhere(const struct gpurt_client *client)
 	return depth;
 }
 
-/* The processes of all members, each with a reference for the caller.  How many: GPURT_MAX_MEMBERS at most. */
+/* The processes of all members, each with a reference for the caller.  Returns how many, at most GPURT_MAX_MEMBERS. */
 u32 gpurt_team_pids(struct gpurt_team *team, struct pid **pids)
 {
 	const struct gpurt_file *file;

@@ -13,7 +13,7 @@
 #include "state/file.h"
 #include "state/wake.h"
 
-/* @timeout_ns: as for GPURT_IOC_WAIT; what is beyond the clock's range is for ever. */
+/* @timeout_ns: as for GPURT_IOC_WAIT; a time beyond the clock's range means for ever. */
 void gpurt_patience_start(struct gpurt_patience *p, u64 timeout_ns)
 {
 	if (timeout_ns & GPURT_TIMEOUT_AT)
@@ -23,18 +23,17 @@ void gpurt_patience_start(struct gpurt_patience *p, u64 timeout_ns)
 	p->endless = p->until == KTIME_MAX;
 }
 
-/* The timeout of a call that goes on: the time at which it is over, which passes while the process is stopped. */
+/* The timeout for the same call made again: the time at which its wait is over, even if the process is stopped. */
 u64 gpurt_patience_left(const struct gpurt_patience *p)
 {
 	return GPURT_TIMEOUT_AT | ktime_to_ns(p->until);
 }
 
 /*
- * Sleeps until woken, or for as long as the call has patience.  Returns 0 or -ETIMEDOUT.  Returns
- * -ERESTARTNOHAND if a signal is to be handled, or the process is stopped, frozen or traced.  If a
- * handler of the program's executes then, the call returns EINTR.  If none does, the kernel makes
- * the call again, which goes on waiting.  Kernels offer modules no other way.  A restart block has
- * the address of a function of the module, and the module may be gone when the process continues.
+ * Sleeps until woken, or for as long as the call has patience.  Returns 0 or -ETIMEDOUT.  Returns -ERESTARTNOHAND if a
+ * signal must be handled, or the process is stopped, frozen or traced.  If a handler of the program then executes, the
+ * call returns EINTR.  Otherwise the kernel makes the call again, which goes on waiting.  Kernels offer modules no
+ * other way: a restart block has the address of a function of the module, which may be gone when the process continues.
  */
 int gpurt_doze(const struct gpurt_patience *p)
 {
@@ -46,10 +45,10 @@ int gpurt_doze(const struct gpurt_patience *p)
 }
 
 /*
- * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where an ordinary interrupt's work is a thread's of
- * FIFO priority 1.  There the GPU's thread wakes the callers of a real-time client, elsewhere an interrupt does.  An
- * ordinary worker wakes those of a best-effort client: its user chooses how many they are, and how often it happens.
- * It also wakes those of a real-time client beyond the first few: gpurt_file_wake_poll().
+ * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where a thread of FIFO priority 1 does the work of
+ * ordinary interrupts.  There the GPU's thread wakes the callers of a real-time client, elsewhere an interrupt does.
+ * An ordinary worker wakes callers of a best-effort client, because its user chooses how many they are and how often
+ * they are woken. It also wakes callers of a real-time client beyond the first few: gpurt_file_wake_poll().
  */
 static void wake_poll(struct gpurt_client *client)
 {
@@ -66,7 +65,7 @@ static void wake_poll(struct gpurt_client *client)
 		queue_work(gpurt_workers, &client->file->slow_poll_wake);
 	} else {
 		kref_get(&client->ref);
-		/* Work that waits already has a reference.  This is not the last one: the caller's client is alive. */
+		/* Queued work already has a reference.  This is not the last one: the caller's client is alive. */
 		if (!kthread_queue_work(client->gpu->worker, &client->poll_wake))
 			gpurt_client_put(client);
 	}
@@ -82,7 +81,7 @@ void gpurt_wait_wake_poll(struct kthread_work *work)
 	gpurt_client_put(client);
 }
 
-/* Wakes one of the client's calls that wait, which wakes the next, and poll().  Any context. */
+/* Wakes one of the client's waiting calls, which wakes the next, and poll().  Any context. */
 void gpurt_wait_wake(struct gpurt_client *client)
 {
 	gpurt_waiters_wake(&client->waiters);
