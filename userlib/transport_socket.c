@@ -25,7 +25,7 @@
 #define MAX_ARGUMENT 768
 /*
  * How long a thread polls for an answer that needs no waiting, before it sleeps: as long as the host takes for an
- * answer. A thread that slept on another CPU than the host's takes as long again to wake, twice in each segment.
+ * answer.  A thread that slept on another CPU than the host's takes as long again to wake, twice in each segment.
  */
 #define POLL_NS 100000
 /* Likewise for GPURT_SPINS, while the host carries out a decision. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Decisions for a client: its segments begin and end, the control plane sets its priority, its process becomes an
- * agent. Here the scheduler also learns the driver's news.
+ * agent.  Here the scheduler also learns the driver's news.
  */
 #include <linux/atomic.h>
 #include <linux/sched.h>

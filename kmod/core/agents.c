@@ -3,7 +3,7 @@
 
 #define process_of(entry) list_entry(entry, struct gpurt_agent_process, node)
 
-/* Whether the process, or its group, is to have the GPU alone. */
+/* Whether the process or its group must have the GPU alone. */
 bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
 	return a->only && (a->only == p->number || a->only == p->group);
@@ -14,13 +14,13 @@ static bool obeyed(const struct gpurt_agent_process *p)
 	return !p->registered || p->answered == p->sequence;
 }
 
-/* Whether the process is on only in its turn, while processes take turns. */
+/* Whether the process is on only during its turn, while processes take turns. */
 static bool takes_turns(const struct gpurt_agent_process *p)
 {
 	return p->registered && !p->rank && p->automatic && p->plain && !p->exempt;
 }
 
-/* Whether it is another one's turn. */
+/* Whether the process waits for its turn. */
 static bool waits(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
 	return a->turning && p != a->turn && takes_turns(p);
@@ -35,8 +35,9 @@ static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_proces
 }
 
 /*
- * The one rule for orders: whether the TSGs of the process are to run now.  Until step `off` is over nothing that is
- * off comes on, except what is exempt.  Nor does anything after that, while nobody owns the GPU, before it is admitted.
+ * The one rule for orders: whether the TSGs of the process must run now.  Until step `off` is over, no process that is
+ * off comes on, unless it is exempt.  Afterwards, while nobody owns the GPU, a process comes on only when it is
+ * admitted.
  */
 static bool target(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
@@ -64,7 +65,7 @@ static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *
 	return late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
 }
 
-/* To be called after every change of what owes() depends on. */
+/* To be called after every change of a fact that owes() depends on. */
 static void recount(struct gpurt_agents *a, struct gpurt_agent_process *p)
 {
 	a->owing[p->owes]--;
@@ -107,7 +108,7 @@ static void arm_at(struct gpurt_agents *a, u64 when)
 		a->deadline = when;
 }
 
-/* An agent of the user's is late. */
+/* Notes that an agent of the user is late. */
 static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 {
 	struct gpurt_agent_user *u;
@@ -124,7 +125,7 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 		u->trust *= 2;
 	u->until = now + u->trust;
 	arm_at(a, u->until);
-	if (u->until == before)		/* another one of theirs was late at the same time: all know */
+	if (u->until == before)		/* another agent of the user was late at the same time: all is done */
 		return;
 	list_for_each(pos, &a->registered) {
 		if (process_of(pos)->user != user)
@@ -135,7 +136,7 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 	}
 }
 
-/* When the process is late, if nothing else happens; or when its call for others is given up. */
+/* When the process will be late, or its call for others will be given up, if nothing else happens. */
 static u64 late_at(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
 	if (p->many && !p->given_up)
@@ -143,13 +144,13 @@ static u64 late_at(const struct gpurt_agents *a, const struct gpurt_agent_proces
 	return p->late || obeyed(p) ? U64_MAX : p->since + a->bound;
 }
 
-/* When its order is to be given again. */
+/* When its order must be given again. */
 static u64 again_at(const struct gpurt_agent_process *p)
 {
 	return obeyed(p) ? U64_MAX : p->again;
 }
 
-/* Answers leave the deadlines as they are: finding the next one would take a look at every process. */
+/* Answers do not move the deadlines: finding the next deadline would take a look at every process. */
 static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
 	u64 again = again_at(p);
@@ -161,7 +162,7 @@ static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 		a->deadline = again;
 }
 
-/* As strcmp(), which the core cannot call. */
+/* Like strcmp(), which the core cannot call. */
 static int compare(const char *one, const char *other)
 {
 	for (; *one && *one == *other; one++)
@@ -199,7 +200,7 @@ static u32 count_name(struct gpurt_agents *a, const char *name)
 	return i;
 }
 
-/* To be called after every change of what gpurt_agents_facts() tells of the process. */
+/* To be called after every change of a fact of the process that gpurt_agents_facts() reports. */
 static void retell(struct gpurt_agents *a, struct gpurt_agent_process *p)
 {
 	if (p->counted) {
@@ -218,7 +219,7 @@ static void retell(struct gpurt_agents *a, struct gpurt_agent_process *p)
 	p->counted_name = count_name(a, p->driver);
 }
 
-/* From when on the time of an order counts that is given now. */
+/* The time from which an order's `bound` counts if it is given now. */
 static u64 counts_from(const struct gpurt_agents *a, u64 now)
 {
 	return a->step ? a->step_since : now;
@@ -242,7 +243,7 @@ static bool is_cut(const struct gpurt_agent_process *p)
 	return p->single && p->has == GPURT_AGENT_SHORT;
 }
 
-/* To be called around every change of what is_cut() depends on, for a process that has an agent. */
+/* Changes the facts that is_cut() depends on, for a process that has an agent. */
 static void know(struct gpurt_agents *a, struct gpurt_agent_process *p, bool single, u32 has)
 {
 	a->uncut -= !is_cut(p);
@@ -251,7 +252,7 @@ static void know(struct gpurt_agents *a, struct gpurt_agent_process *p, bool sin
 	a->uncut += !is_cut(p);
 }
 
-/* How many that take turns may be on; @trusted: without those that nothing waits for. */
+/* How many processes that take turns may be on; @trusted: without late and doubted ones. */
 static u32 count_on(const struct gpurt_agents *a, bool trusted)
 {
 	struct list_head *pos;
@@ -277,8 +278,8 @@ static bool entitled(const struct gpurt_agents *a, const struct gpurt_agent_proc
 }
 
 /*
- * The slice that the process is to have.  No slice is made longer while a process owns the GPU, or while another one
- * may begin: a longer slice would delay it.
+ * The slice that the process must have.  No slice becomes longer while a process owns the GPU, or while another process
+ * may begin without asking, because a longer slice would delay that process.
  */
 static u32 slice_of(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
@@ -303,7 +304,7 @@ static void give(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 	arm(a, p);
 }
 
-/* The process whose turn it is comes on.  The next one does not before GPURT_AGENT_LAZY_NS: bounds rest on that. */
+/* The process with the turn comes on.  The next turn begins at least GPURT_AGENT_LAZY_NS later: bounds rest on that. */
 static void start_turn(struct gpurt_agents *a, u64 now)
 {
 	a->turn_until = now + GPURT_AGENT_TURN_NS;
@@ -312,7 +313,7 @@ static void start_turn(struct gpurt_agents *a, u64 now)
 	arm_at(a, a->turn_until < a->idle_from ? a->turn_until : a->idle_from);
 }
 
-/* Gives the order that the rule asks for, unless it is the one that holds.  @taken: another agent carries it out. */
+/* Gives the order that the rule asks for, unless that order holds already.  @taken: another agent carries it out. */
 static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool taken, u64 now)
 {
 	bool before = p->on, yields = p->yields;
@@ -333,7 +334,7 @@ static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool
 	p->free = entitled(a, p);
 	if (p->free)
 		hold(a, p, true);
-	/* The agent does not know of the order that another one has carried out. */
+	/* The agent does not know the order that another agent has carried out. */
 	p->anew |= p->taken && !obeyed(p) && !taken;
 	p->taken = taken;
 	give(a, p, now);
@@ -353,8 +354,8 @@ static bool is_coming(const struct gpurt_agent_process *p)
 }
 
 /*
- * While nobody owns the GPU those that are off come on one after the other, and all that are left after `bound`.  Late
- * and doubted ones keep nobody off.
+ * While nobody owns the GPU, processes that are off come on one after the other, and after `bound` all the rest.  Late
+ * and doubted processes keep no process off.
  */
 static void admit(struct gpurt_agents *a, u64 now)
 {
@@ -392,8 +393,8 @@ static void admit(struct gpurt_agents *a, u64 now)
 }
 
 /*
- * Called after a change that decides which process may begin without asking: one that is alone, or the most urgent.
- * The latter comes last, for it needs the others' slices.
+ * Called after a change that decides which process may begin without asking: a process that is alone, or the most
+ * urgent one.  The most urgent one comes last, because it needs the others' slices.
  */
 static void reconsider(struct gpurt_agents *a, u64 now)
 {
@@ -412,7 +413,7 @@ static void reconsider(struct gpurt_agents *a, u64 now)
 		admit(a, now);
 }
 
-/* The single most urgent process, if it can begin without waiting. */
+/* The process that alone is the most urgent, if it can begin without waiting; or NULL. */
 static struct gpurt_agent_process *find_top(const struct gpurt_agents *a)
 {
 	struct gpurt_agent_process *top = NULL;
@@ -430,7 +431,7 @@ static struct gpurt_agent_process *find_top(const struct gpurt_agents *a)
 	return top->late || top->doubted || a->wait ? NULL : top;
 }
 
-/* The next process in a segment that takes turns, after the one whose turn it is; else that one, if it still does. */
+/* The next process that takes turns and is in a segment, after the process with the turn; else that process itself. */
 static struct gpurt_agent_process *next_turn(const struct gpurt_agents *a)
 {
 	struct list_head *from = a->turn ? &a->turn->node : (struct list_head *)&a->registered, *pos;
@@ -448,7 +449,7 @@ static struct gpurt_agent_process *next_turn(const struct gpurt_agents *a)
 	return any;
 }
 
-/* Passes the turn on if it is time.  Orders follow.  To be called after every change of what it looks at. */
+/* Passes the turn on if it is time; the caller then gives orders.  To be called after every change of its inputs. */
 static void pass(struct gpurt_agents *a, u64 now)
 {
 	struct gpurt_agent_process *next, *held;
@@ -484,7 +485,7 @@ static void pass(struct gpurt_agents *a, u64 now)
 		start_turn(a, now);
 }
 
-/* To be called after every change of what find_top() depends on. */
+/* To be called after every change of a fact that find_top() depends on. */
 static void elect(struct gpurt_agents *a, u64 now)
 {
 	a->top = a->yields ? find_top(a) : NULL;
@@ -492,7 +493,7 @@ static void elect(struct gpurt_agents *a, u64 now)
 	reconsider(a, now);
 }
 
-/* The process that is to be alone, if its agent can switch others now. */
+/* The process that must be alone, if its agent can switch others now. */
 static struct gpurt_agent_process *caller(struct gpurt_agents *a)
 {
 	struct list_head *pos;
@@ -509,7 +510,7 @@ static struct gpurt_agent_process *caller(struct gpurt_agents *a)
 	return NULL;
 }
 
-/* Whether the agent can take the process off, which is to be off. */
+/* Whether the agent of @c can take off @p, which must be off. */
 static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_process *c,
 		     const struct gpurt_agent_process *p)
 {
@@ -520,8 +521,7 @@ static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_proc
 }
 
 /*
- * Has one agent take two or more other processes off, as many as one call can.  Those that do not fit take themselves
- * off.
+ * Has one agent take off two or more other processes, as many as one call can.  The rest take themselves off.
  */
 static void take(struct gpurt_agents *a, u64 now)
 {
@@ -537,7 +537,7 @@ static void take(struct gpurt_agents *a, u64 now)
 		return;
 	c->many = c->sequence + 1;
 	c->given_up = false;
-	give(a, c, now);		/* first: everybody waits for its call */
+	give(a, c, now);		/* first, because all wait for its call */
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *p = process_of(pos);
 
@@ -551,8 +551,8 @@ static void take(struct gpurt_agents *a, u64 now)
 }
 
 /*
- * The last call of the process's agent for others is over, or the host has given it up.  Processes whose present order
- * it may not have carried out get the order again.
+ * The last call of the process's agent for others is over, or the host has given it up.  Processes get their present
+ * order again if the agent may not have carried it out.
  */
 static void taken_over(struct gpurt_agents *a, const struct gpurt_agent_process *c, bool well, bool over, u64 now)
 {
@@ -612,7 +612,7 @@ static void finish(struct gpurt_agents *a, int err, u64 now)
 	a->ops->finished(a, err, now);
 }
 
-/* Takes the update in flight as far as the answers so far permit. */
+/* Advances the present update as far as the answers so far permit. */
 static void proceed(struct gpurt_agents *a, u64 now)
 {
 	if (a->step == GPURT_AGENTS_OFF && !a->owing[GPURT_AGENT_OWES_ANSWER]) {
@@ -626,7 +626,7 @@ static void proceed(struct gpurt_agents *a, u64 now)
 		finish(a, 0, now);
 }
 
-/* The owner has begun beside the others, and is not done yet: they are taken off.  The host does not wait for that. */
+/* The owner began beside others and is still in its segment: takes the others off.  The host does not wait for that. */
 static void hasten(struct gpurt_agents *a, u64 now)
 {
 	if (!a->lazy)
@@ -636,7 +636,7 @@ static void hasten(struct gpurt_agents *a, u64 now)
 	proceed(a, now);
 }
 
-/* A process changed: what waited for it may go on. */
+/* A process has changed: whatever waited for it may go on. */
 static void settle(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	recount(a, p);
@@ -669,7 +669,7 @@ void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 {
 	if (now < again_at(p))
 		return;
-	/* It has tried by itself, and what it tells by now may be more than that call can take. */
+	/* It has tried by itself, and by now it may have more channels than such a call can take. */
 	p->taken = false;
 	deliver(a, p);
 }
@@ -684,7 +684,7 @@ void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *op
 	INIT_LIST_HEAD(&a->registered);
 }
 
-/* Once another one owns the GPU: whether what the most urgent process began beside others went on for the lazy time. */
+/* When another process gets the GPU: whether the last segment beside others lasted for GPURT_AGENT_LAZY_NS. */
 static void look_back(struct gpurt_agents *a, u64 only, u64 now)
 {
 	if (a->begun == U64_MAX || a->only == only)
@@ -695,21 +695,21 @@ static void look_back(struct gpurt_agents *a, u64 only, u64 now)
 }
 
 /*
- * Begins an update: the process or the group of number @only, or everyone if 0, and the exempt may run.  An update in
- * flight is dropped.
+ * Begins an update: the process or group of number @only (0: everyone) and exempt processes may run.  It replaces an
+ * update in progress.
  */
 void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way way, u64 now)
 {
 	bool settled = a->open && !a->step && !a->failed, at_once;
 	struct list_head *pos;
 
-	a->deadline = U64_MAX;		/* not when the last owner was to be alone, if it began beside others */
+	a->deadline = U64_MAX;		/* no longer the lazy time of the last owner */
 	a->overdue = U64_MAX;
 	list_for_each(pos, &a->registered) {
 		process_of(pos)->doubted = now < process_of(pos)->until;
 		arm(a, process_of(pos));
 	}
-	a->top = a->yields ? find_top(a) : NULL;	/* orders follow below, by the new owner */
+	a->top = a->yields ? find_top(a) : NULL;	/* orders by the new owner follow below */
 	look_back(a, only, now);
 	a->only = only;
 	a->lazy = false;
@@ -732,7 +732,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 	proceed(a, now);
 }
 
-/* A process whose user is not doubted any more may have the flag again, also where no update comes. */
+/* A process whose user is no longer doubted may have the flag again, even without an update. */
 static void trust(struct gpurt_agents *a, u64 now)
 {
 	struct list_head *pos;
@@ -774,7 +774,7 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 	proceed(a, now);
 }
 
-/* The process has its first client, for the first time or again.  @late: it was, when it had its last one. */
+/* The process has a first client, perhaps again.  @late: it was late when its last client closed. */
 void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late)
 {
 	*p = (struct gpurt_agent_process){ .number = ++a->numbers, .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
@@ -783,14 +783,14 @@ void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bo
 	a->owing[p->owes]++;
 }
 
-/* The process has no client any more; its memory is the host's again.  It must not be alone on the GPU by itself. */
+/* The process no longer has a client; its memory is the host's again.  It must not own the GPU. */
 void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	gpurt_agents_resign(a, p, now);
 	a->owing[p->owes]--;
 }
 
-/* One more client of the process is exempt, or one less. */
+/* One more client of the process is exempt, or one less (@exempt). */
 void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now)
 {
 	p->exempt += exempt ? 1 : -1;
@@ -798,27 +798,27 @@ void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	settle(a, p, now);
 }
 
-/* The number of a new group.  No process and no other group has it, nor will. */
+/* The number of a new group, which no process or other group has or will have. */
 u64 gpurt_agents_group(struct gpurt_agents *a)
 {
 	return ++a->numbers;
 }
 
 /*
- * The process is of @group from now on: a client of it has joined, and an agent switches a process as a whole.  0: of
- * none, for its last client that had joined has gone.  One that joins the owner comes on with the host's next update,
- * whose step `off` waits for all others.
+ * From now on the process is of @group: a client of it has joined, and an agent switches a process as a whole.  0: of
+ * no group, because its last joined client is gone.  A process that joins the owner comes on with the host's next
+ * update, whose step `off` waits for all others.
  */
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now)
 {
 	p->group = group;
 	if (a->only && p->registered && wanted(a, p) && !p->on && !p->exempt)
-		a->open = false;	/* others may have failed, or come, since */
+		a->open = false;	/* others may have failed or registered since */
 	order(a, p, now);
 	settle(a, p, now);
 }
 
-/* Whether the user has as many agents as one may have. */
+/* Whether the user has as many agents as a user may have. */
 static bool is_full(const struct gpurt_agents *a, u64 user)
 {
 	struct list_head *pos;
@@ -830,9 +830,9 @@ static bool is_full(const struct gpurt_agents *a, u64 user)
 }
 
 /*
- * The agent of the process says who it is.  For a new one, which is @user's, order 1 is what holds: p->on.  @driver has
- * less than GPURT_NAME_LEN bytes.  The host finds out whether the process has another agent
- * already.  Returns -EDQUOT if its user has a->limit agents, and this would be one more.
+ * The agent of the process introduces itself.  A new agent, of @user, gets order 1, which says what holds already:
+ * p->on.  @driver has less than GPURT_NAME_LEN bytes.  The host checks whether the process already has another agent.
+ * Returns -EDQUOT if this would be one more agent of a user who has a->limit agents.
  */
 int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, const char *driver,
 			  u32 tier, u64 now)
@@ -873,8 +873,8 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 }
 
 /*
- * Whether the agent can switch channels of others, and how many the process has that others can; 0: none.  To be called
- * when that has changed: a call for others that failed may have been due to what was said before.
+ * @calls: the agent can switch channels of others.  @channels: how many channels other agents can switch; 0: none.  To
+ * be called after a change: a failed call for others may have failed because of the previous facts.
  */
 void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p, bool calls, u32 channels)
 {
@@ -882,7 +882,7 @@ void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p
 	p->channels = channels;
 }
 
-/* Whether a process may be given the flag: it has no budget, is of no group, and the policy is `segment`. */
+/* @plain: the process may get the flag: it has no budget and no group, and the policy is `segment`. */
 void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now)
 {
 	if (p->plain == plain)
@@ -893,8 +893,8 @@ void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, b
 }
 
 /*
- * @rank: the highest level that the process may begin with; 0: it is best effort.  @inside: it is in a segment.
- * Before an update the host need only set the two fields.
+ * @rank: the highest level that the process may begin with; 0: it is best effort.  @inside: it is in a segment.  Right
+ * before an update the host may set the two fields instead.
  */
 void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, bool inside, u64 now)
 {
@@ -907,8 +907,8 @@ void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u3
 }
 
 /*
- * @single: the process has one group for kernels at most, and its agent can set the slice.  @automatic: all its work is
- * in segments that its library begins.  To be called before what changed that can be used.
+ * @single: the process has at most one group for kernels, and its agent can set that group's slice.  @automatic: all
+ * its work is in segments that its library begins.  To be called before the program can use the change.
  */
 void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, bool single, bool automatic, u64 now)
 {
@@ -924,7 +924,7 @@ void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	proceed(a, now);
 }
 
-/* Adds a reason why no process may have the flag, until gpurt_agents_recall_over().  Done once there are no holders. */
+/* Adds a reason why no process may have the flag, until gpurt_agents_recall_over().  It is done when @holders is 0. */
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now)
 {
 	a->recalls++;
@@ -938,12 +938,12 @@ void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now)
 	reconsider(a, now);
 }
 
-/* The process has no agent any more: nothing is waited for. */
+/* The process no longer has an agent: nothing waits for it. */
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	if (p->registered)
 		a->uncut -= !is_cut(p);
-	if (p == a->turn) {		/* as if the one before had it, and its time were over */
+	if (p == a->turn) {		/* as if the previous process had the turn, and its time were over */
 		a->turn = p->node.prev == &a->registered ? NULL : process_of(p->node.prev);
 		a->turn_until = now;
 	}
@@ -969,7 +969,7 @@ void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	settle(a, p, now);
 }
 
-/* The process's last call for others failed.  Those of other users may have lied about their channels. */
+/* The process's last call for others failed.  Processes of other users may have lied about their channels. */
 static bool distrust(struct gpurt_agents *a, const struct gpurt_agent_process *c)
 {
 	struct list_head *pos;
@@ -987,8 +987,9 @@ static bool distrust(struct gpurt_agents *a, const struct gpurt_agent_process *c
 }
 
 /*
- * The answer to the order @number, which was to switch channels of others or came after that.  A stale handle (-ENOENT)
- * says nothing about the next call, nor does any error of a call for strangers; after another error there is none.
+ * The answer to order @number, which was, or came after, an order to switch others.  A stale handle (-ENOENT) says
+ * nothing about the next call, nor does any error of a call for other users' processes.  After another error no call
+ * follows.
  */
 static void called(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now)
 {
@@ -1000,8 +1001,8 @@ static void called(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 nu
 }
 
 /*
- * The agent has carried out order @number, or its driver refused to (@result).  -EINVAL: it was never given.  The
- * answer to an order that was overtaken says nothing.
+ * The agent has carried out order @number, or its driver refused to (@result).  -EINVAL: that order was never given.
+ * The answer to a superseded order says nothing.
  */
 int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now)
 {
@@ -1024,7 +1025,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		return 0;
 	}
 	if (obeyed(p)) {
-		/* An agent that takes its answer back is not worth waiting for. */
+		/* No update waits for an agent that takes back its answer. */
 		p->answered = number - 1;
 		p->since = counts_from(a, now);
 		p->late = true;
@@ -1040,7 +1041,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 	return 0;
 }
 
-/* Beside how many others the most urgent process executes at once, at most, while the answers so far are the last. */
+/* The most processes that may execute at once beside the most urgent process, by the answers so far. */
 u32 gpurt_agents_at_once(const struct gpurt_agents *a)
 {
 	u32 on = count_on(a, false), others = 0, waiting = 0;
@@ -1057,7 +1058,7 @@ u32 gpurt_agents_at_once(const struct gpurt_agents *a)
 	return others + (on ? on : 1);
 }
 
-/* The first name in the alphabet after @last; NULL: there is none. */
+/* The first name in the alphabet after @last; NULL: there is no such name. */
 static const char *name_after(const struct gpurt_agents_kept *kept, const char *last)
 {
 	const char *best = NULL;
@@ -1072,7 +1073,7 @@ static const char *name_after(const struct gpurt_agents_kept *kept, const char *
 	return best;
 }
 
-/* Appends what fits; how long the text is then. */
+/* Appends as much as fits.  Returns the text's new length. */
 static u32 append(char *text, u32 length, const char *more)
 {
 	while (*more && length < GPURT_NAME_LEN - 1)

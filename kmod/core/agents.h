@@ -13,71 +13,74 @@
  *
  * An update that opens the GPU to everyone takes no process off, so it finishes at once.
  *
- * A process may run if no process is to be alone, if it is that one, or if it is of the group
- * that is to be alone.  An exempt process may run as well: one of its clients is exempt.  An
- * exempt process is ordered on at once; every other one only when step `off` is over.
+ * A process may run if no process must be alone, if it is the one that must be alone, or if it is of the group that
+ * must be alone.  An exempt process, that is a process with an exempt client, may also run.  It is ordered on at once;
+ * every other process only when step `off` is over.
  *
- * An order replaces the previous one, which is then no longer delivered.  An agent
- * that has not carried out an order within `bound` is late.  An agent that takes back its answer to the present order
- * is late, too.  A late agent stays late, and no update waits for it, until it answers an order.  A new agent of the
- * same process inherits that, even if the process had no client in the meantime.  Processes cost their user nothing, so
- * lateness is the user's as well.  Without `wait`, no update waits for an agent of a user's until none of them has been
- * late for GPURT_AGENT_TRUST_NS.  If one is late soon after it, the time doubles, up to GPURT_AGENT_TRUST_MAX_NS.  So a
- * user who forks delays updates hardly more often than once in GPURT_AGENT_SOON times GPURT_AGENT_TRUST_NS.  With
- * `wait` an update fails (-ETIMEDOUT) if a late process must be off; the host tries it again, later or when `retry`
- * says so.  An agent that says that its driver refused gets the order again, with a new number.
+ * An order replaces the previous one, which is then no longer delivered.  An agent that has not carried out an order
+ * within `bound` is late.  An agent that takes back its answer to the present order is late, too.  A late agent stays
+ * late, and no update waits for it, until it answers an order.  A new agent of the same process inherits lateness, even
+ * if the process had no client in the meantime.  Processes cost their user nothing, so the user counts as late, too.
+ * Without `wait`, no update waits for agents of that user until none of them has been late for GPURT_AGENT_TRUST_NS.
+ * If an agent is late soon after that, the time doubles, up to GPURT_AGENT_TRUST_MAX_NS.  So a user who forks delays
+ * updates hardly more often than once in GPURT_AGENT_SOON times GPURT_AGENT_TRUST_NS.  With `wait` an update fails
+ * (-ETIMEDOUT) if a late process must be off; the host tries it again, later or when `retry` says so.  If an agent
+ * reports that its driver refused, it gets the order again, with a new number.
  *
- * The flag: a process may begin without asking while it is the only one with an agent.  Nobody else has to be off then.
- * An order gives the flag, and a later one takes it back.  The agent counts as having given it back when it has
- * answered that order, is late, or is gone.  The host takes the flag back before it registers another agent, and before
- * it decides what a process with the flag must not have (gpurt_agents_recall()).  A host that fails rather than go on
- * gives no flag: a process that was late might still have it.
+ * The flag: a process may begin without asking while no other process has an agent, because then no process has to be
+ * off.  An order gives the flag, and a later order takes it back.  The agent counts as having given it back when it has
+ * answered the later order, is late, or is gone.  The host takes the flag back before it registers another agent, and
+ * before it does something that rules the flag out (gpurt_agents_recall()).  With `wait` there is no flag, because a
+ * late process might still have it.
  *
- * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
- * at most, whatever the processes do.
+ * An agent that registers in the middle of a step has only the rest of that step's time.  So each step takes at most
+ * `bound`, whatever the processes do.
  *
- * While nobody owns the GPU those that are off come on one after the other, late and doubted ones beside them.  The GPU
- * executes the work of the first one as soon as that is on.  The firmware carries out one call after the other.  So a
- * begin that comes meanwhile waits for one of them, and fewer have to go off.  The process that has been off for the
- * longest time comes first: urgent ones in no segment could fill each such while.  Others wait only for the agent that
- * was ordered on last, not for one that registers.  After `bound` all that are left come on, whatever agents do.
+ * While nobody owns the GPU, processes that are off come on one after the other, with late and doubted ones beside
+ * them.  The GPU executes the work of the first process as soon as that is on.  The firmware carries out one call after
+ * the other.  So a begin that comes meanwhile waits for one call, and fewer processes have to go off.  The process that
+ * has been off for the longest time comes first; otherwise urgent processes in no segment could always go first.  The
+ * next process waits only for the agent that was ordered on last, not for an agent that registers.  After `bound` all
+ * the rest come on, whatever agents do.
  *
- * One call for many: the agent of the process that is to be alone takes the channels of several others off by one
- * call.  Otherwise the firmware would carry out one call after the other.  It is asked only if it and they owe nothing
- * else, and if all are one user's, or it is an administrator's.  The others have orders of their own, which they
- * answer as soon as they know.  An agent that cannot rely on that call, for its channels changed, carries its order
- * out itself.  If the call fails, or is not over after half of `bound`, the others get their order again: `anew`.
- * After a failure those of other users switch themselves until they have other channels.  A call that was given up can
- * still be carried out, later.  So each of its processes is ordered again when it is over.
+ * One call for many: the agent of the process that must be alone takes the channels of several other processes off by
+ * one call.  Otherwise the firmware would carry out one call after the other.  The agent is asked to only if it and the
+ * others owe nothing else, and if all have the same user, or the agent is an administrator's.  The others have orders
+ * of their own, which they answer as soon as they know them.  If an agent cannot rely on that call because its channels
+ * have changed, it carries out its order itself.  If the call fails, or is not over after half of `bound`, the others
+ * get their order again: `anew`.  After a failure, processes of other users switch themselves until they have other
+ * channels.  A call that was given up can still be carried out later.  So each of its processes is ordered again when
+ * the call is over.
  *
- * Yield, where the host asks for it (`yields`): the single most urgent process may begin without asking although others
- * run (GPURT_ORDER_YIELD).  Its slice is long, and those of all others are short: so it waits for one short slice, or
- * at worst for one of each.  It has the flag only while no other process holds it.  Each other one must have one group
- * for kernels at most, and have answered that its slice is short.  Its update is over at once.  After
- * GPURT_AGENT_LAZY_NS the others are taken off, by the two steps above, for which the host does not wait.  An end that
- * comes before costs no order.  If the process's last such segment went on for longer, they are taken off at its begin.
- * Else the next one would wait for others' slices, and for their end as well.  It may have them off in any case: only a
- * process with a priority begins so.  A begin of another kind, or a recall, takes them off at once.  While a
- * less urgent process owns the GPU the most urgent one stays on, unless that one began to be alone, or it is in a
- * segment itself, which is less urgent yet.
+ * Yield, where the host asks for it (`yields`): the process that alone is the most urgent may begin without asking
+ * although others run (GPURT_ORDER_YIELD).  Its slice is long, and those of all others are short: it waits for one
+ * short slice, or at worst for one of each.  It has the flag only while no other process holds the flag.  Each other
+ * process must have at most one group for kernels, and have answered that its slice is short.  Its update is over at
+ * once.  After GPURT_AGENT_LAZY_NS the two steps above take the others off, and the host does not wait for that.  If
+ * the segment ends before, it costs no order.  If the process's last such segment lasted longer, the others are taken
+ * off at its begin.  Otherwise the next segment would wait for others' slices, and then for the others to go off.  The
+ * process may always have them off, because only a process with a priority begins so.  A begin of another kind, or a
+ * recall, takes them off at once.  While a less urgent process owns the GPU, the most urgent one stays on, unless the
+ * owner began to be alone, or the most urgent process is itself in a segment, of a lower level than the owner's.
  *
- * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time.  They last as long as a
- * process with an agent has a priority.  So the most urgent process waits for one of them, not for a slice of each,
- * and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once it has
- * been in no segment for GPURT_AGENT_LAZY_NS.  It keeps the turn for so long at least, then passes it only
- * to a process in a segment, which is ordered on when all others that take turns have answered that they are off, or
- * are late or doubted.  Its time begins then, so nobody else gets the turn before one that does not answer is late.  No
- * update, begin or launch waits for a turn: it is the GPU that executes the work later.  While a process owns the GPU
- * nobody gets a turn, also where it has begun beside others.  The most urgent process has the flag only while at most
- * one that takes turns may be on, except late and doubted ones.  A process takes no turns if its library does not
- * begin all its segments, nor with a priority, a group, a budget or an exemption.  It is on whenever nobody owns
- * the GPU.  gpurt_agents_at_once() counts each of those, and of the others all that may be on, also late ones.
+ * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time, as long as a process with
+ * an agent has a priority.  So the most urgent process waits for one best-effort process, not for a slice of each, and
+ * an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once it has been
+ * in no segment for GPURT_AGENT_LAZY_NS.  It keeps the turn for at least GPURT_AGENT_LAZY_NS, then passes it only to a
+ * process in a segment.  That process is ordered on when all others that take turns have answered that they are off, or
+ * are late or doubted.  Its time begins then, so no other process gets the turn before a process that does not answer
+ * is late.  No update, begin or launch waits for a turn: the GPU just executes the work later.  While a process owns
+ * the GPU, also beside others, no process gets a turn.  The most urgent process has the flag only while at most one
+ * process that takes turns may be on, except late and doubted ones.  A process takes no turns if its library does not
+ * begin all its segments, nor if it has a priority, a group, a budget or an exemption.  Such a process is on whenever
+ * nobody owns the GPU.  gpurt_agents_at_once() counts each of them, and of the processes that take turns all that may
+ * be on, also late ones.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
- * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields, or others are to come
- * on), a reminder and the facts cost the same however many processes there are.  An update, a tick, a registration,
- * and a call for others and its answer visit each process that has an agent.  So the number of agents of one user is
- * limited.  His processes cost the host time at a priority that they do not have.
+ * locks, allocates, or reads a clock.  A reminder, the facts, and a process's answer (unless the host yields, or others
+ * must come on) cost the same however many processes there are.  An update, a tick, a registration, and a call for
+ * others and its answer visit each process that has an agent.  So the number of agents of one user is limited: his
+ * processes cost the host time at a priority that they do not have.
  */
 #ifndef GPURT_CORE_AGENTS_H
 #define GPURT_CORE_AGENTS_H
@@ -88,22 +91,22 @@
 #define GPURT_AGENT_BOUND_NS		100000000ULL	/* how long an agent may take, unless the host says otherwise */
 #define GPURT_AGENT_BOUND_MIN_NS	1000000ULL
 #define GPURT_AGENT_BOUND_MAX_NS	60000000000ULL
-#define GPURT_AGENT_AGAIN_NS		1000000ULL	/* after a refusal the order is given again so much later */
+#define GPURT_AGENT_AGAIN_NS		1000000ULL	/* from a refusal until the order is given again */
 #define GPURT_AGENT_LIMIT		32U		/* agents of one user, unless the host says otherwise */
-#define GPURT_AGENT_UNLIMITED		U64_MAX		/* a user who may have any number */
+#define GPURT_AGENT_UNLIMITED		U64_MAX		/* a user who may have any number of agents */
 #define GPURT_AGENT_TRUST_NS		1000000000ULL
 #define GPURT_AGENT_TRUST_MAX_NS	(1024 * GPURT_AGENT_TRUST_NS)
-#define GPURT_AGENT_SOON		16	/* times as long as the last one: that is forgotten then */
-#define GPURT_AGENT_USERS		16	/* late ones that are remembered: those who were late last */
-#define GPURT_AGENT_LAZY_NS		1000000ULL	/* how long the most urgent process may run beside the others */
-#define GPURT_AGENT_TURN_NS		20000000ULL	/* a best-effort process's, while others want one */
-#define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
+#define GPURT_AGENT_SOON		16	/* after this many times its duration, a doubt is forgotten */
+#define GPURT_AGENT_USERS		16	/* late users that are remembered: the last ones */
+#define GPURT_AGENT_LAZY_NS		1000000ULL	/* how long the most urgent process may run beside others */
+#define GPURT_AGENT_TURN_NS		20000000ULL	/* a best-effort process's turn, while others want one */
+#define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* names that fit into a text, with '+' between them */
 
 /* The owner of an update may ask for less than to be alone, if the host yields. */
 enum gpurt_agents_way {
 	GPURT_AGENTS_ALONE,
 	GPURT_AGENTS_BESIDE,	/* the most urgent process may stay on */
-	GPURT_AGENTS_YIELD,	/* it is that one, and began by GPURT_ORDER_YIELD: others go off later, if it may */
+	GPURT_AGENTS_YIELD,	/* the most urgent process, by GPURT_ORDER_YIELD: others go off later */
 };
 
 enum gpurt_agents_step {
@@ -115,15 +118,15 @@ enum gpurt_agents_step {
 /* The answer that a process still owes. */
 enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_NOTHING,	/* it has answered, has no agent, or may run beside the owner */
-	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
-	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for: it or its user is late */
-	GPURT_AGENT_OWES_START,		/* that it is on: it owns the GPU, or its group does */
-	GPURT_AGENT_OWES_TURN,		/* that it is off, before another one's turn; no update waits for that */
+	GPURT_AGENT_OWES_ANSWER,	/* the answer that it is off */
+	GPURT_AGENT_OWES_LATE,		/* an answer, but no update waits for it: it or its user is late */
+	GPURT_AGENT_OWES_START,		/* the answer that it is on: it or its group owns the GPU */
+	GPURT_AGENT_OWES_TURN,		/* the answer that it is off, before another turn; no update waits */
 	GPURT_AGENT_OWES_COUNT,
 };
 
 /*
- * The slice of a process's group for kernels, shortest first: by GPURT_ORDER_SHORT, without order, by GPURT_ORDER_LONG.
+ * The slice of a process's group for kernels: by GPURT_ORDER_SHORT, without an order, by GPURT_ORDER_LONG.
  */
 enum gpurt_agent_slice {
 	GPURT_AGENT_UNKNOWN,		/* an order is not answered yet */
@@ -134,46 +137,46 @@ enum gpurt_agent_slice {
 
 struct gpurt_agent_process {
 	struct list_head node;		/* of gpurt_agents.registered */
-	u64 number;			/* by which it owns the GPU alone */
-	u64 group;			/* number of its group, with which it owns the GPU; 0: it is in none */
-	u64 user;			/* whose the agent is, as the host numbers users */
-	u32 exempt;			/* how many of its clients are */
+	u64 number;			/* its number as owner */
+	u64 group;			/* its group's number as owner; 0: no group */
+	u64 user;			/* the agent's user, as the host numbers users */
+	u32 exempt;			/* number of its exempt clients */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
 	bool late;			/* outlives the agent, and the process's clients */
 	bool doubted;			/* its user was late, as of the last update or tick */
-	u64 until;			/* when that is over */
-	bool registered;		/* has an agent; without one the rest means nothing */
+	u64 until;			/* when the doubt is over */
+	bool registered;		/* has an agent; without it the rest is void */
 	bool on;			/* the last order: may its TSGs run */
 	bool free;			/* the last order: may it begin without asking */
-	bool plain;			/* it may be given that: the host's word */
-	bool yields;			/* the last order: it is not alone where it may */
+	bool plain;			/* it may get @free; set by the host */
+	bool yields;			/* the last order: it may begin beside others */
 	bool automatic;			/* its library begins a segment for all its work */
-	bool outlasts;			/* its last segment beside others went on until these were to be off */
-	bool single;			/* it has one group for kernels at most, and its agent can set its slice */
+	bool outlasts;			/* its last segment beside others lasted for the lazy time */
+	bool single;			/* at most one group for kernels, and its agent can set the slice */
 	u32 slice;			/* the last order: enum gpurt_agent_slice */
-	u32 has;			/* the same, as answered */
-	u32 rank;			/* highest level that it may begin with: the host's word */
-	bool inside;			/* it is in a segment: the host's word */
-	bool holds;			/* its agent may act upon it: that it was taken back is not answered yet */
+	u32 has;			/* its slice as answered */
+	u32 rank;			/* highest level that it may begin with; set by the host */
+	bool inside;			/* it is in a segment; set by the host */
+	bool holds;			/* it may still use @free: the recall is not answered yet */
 	bool calls;			/* its agent can switch channels of others */
-	bool given_up;			/* nothing waits for the call of order @many */
+	bool given_up;			/* no process waits for the call of order @many */
 	bool taken;			/* the last order: another agent carries it out */
-	bool anew;			/* the last order: such a call may have been carried out, or not */
-	u32 channels;			/* how many it has; 0: no other agent can switch it */
-	u64 many;			/* the order to its agent to switch others; 0: none is to be answered */
+	bool anew;			/* the last order: such a call may or may not have been carried out */
+	u32 channels;			/* how many it has; 0: other agents cannot switch it */
+	u64 many;			/* the unanswered order to switch others; 0: none */
 	u64 taker;			/* number of the process whose agent may still switch its channels; 0: none */
-	u64 taken_in;			/* that one's order that did so last */
+	u64 taken_in;			/* the last order of @taker that did so */
 	u32 tier;			/* enum gpurt_tier */
 	u64 sequence;			/* number of the last order */
 	u64 answered;			/* number of the last order that was carried out */
 	u64 since;			/* when the last order began to hold */
-	u64 again;			/* when it is given again; U64_MAX: its driver did not refuse it */
-	u64 went;			/* number of its last going off, of all (gpurt_agents.goings) */
+	u64 again;			/* when the order is given again; U64_MAX: not refused */
+	u64 went;			/* gpurt_agents.goings when it last went off */
 	char driver[GPURT_NAME_LEN];
 	/* How it is counted in gpurt_agents. */
 	bool counted, counted_late;
 	u32 counted_tier;
-	u32 counted_name;		/* GPURT_AGENT_NAMES: not at all, for there was no place */
+	u32 counted_name;		/* GPURT_AGENT_NAMES: not counted, no place was free */
 };
 
 /* A name that agents' drivers have. */
@@ -186,7 +189,7 @@ struct gpurt_agent_name {
 struct gpurt_agent_user {
 	u64 user;
 	u64 until;			/* no update waits for the user's agents until then */
-	u64 trust;			/* how long that takes from the last lateness on; 0: the place is free */
+	u64 trust;			/* duration from the last lateness; 0: the place is free */
 };
 
 struct gpurt_agents;
@@ -195,14 +198,14 @@ struct gpurt_agents;
 struct gpurt_agents_ops {
 	/* There is a newer order for the process: p->sequence, p->on. */
 	void (*order)(struct gpurt_agents *a, struct gpurt_agent_process *p);
-	/* The process has not carried out the order of p->since in time, or takes back that it has. */
+	/* The process has not carried out the order of p->since in time, or takes its answer back. */
 	void (*late)(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 	/*
 	 * The update is over: 0, or -ETIMEDOUT.  Also called from inside gpurt_agents_commit().  After a lazy update it
 	 * is called once more if the others were taken off.
 	 */
 	void (*finished)(struct gpurt_agents *a, int err, u64 now);
-	/* The last update failed, and nothing stands in its way any more. */
+	/* The last update failed, and would succeed now. */
 	void (*retry)(struct gpurt_agents *a);
 };
 
@@ -217,38 +220,38 @@ struct gpurt_agents_kept {
 struct gpurt_agents {
 	const struct gpurt_agents_ops *ops;
 	void *host;			/* the host's own */
-	struct list_head registered;	/* processes that have an agent, in the order in which these came */
-	u32 limit;			/* how many of them may be one user's; the host may change it */
-	u64 only;			/* number of who is to be alone, a process or a group; 0: everyone may run */
-	u64 numbers;			/* how many were given */
+	struct list_head registered;	/* processes with an agent, in the order of registration */
+	u32 limit;			/* the most agents of one user; the host may change it */
+	u64 only;			/* number of the process or group to be alone; 0: everyone may run */
+	u64 numbers;			/* how many numbers were given */
 	u32 step;			/* enum gpurt_agents_step */
 	u32 owing[GPURT_AGENT_OWES_COUNT];	/* how many processes owe what */
 	u64 step_since;			/* when the step began */
 	u64 bound;			/* ns */
 	u64 deadline;			/* call gpurt_agents_tick() then; U64_MAX: no need.  May be too early */
-	u64 overdue;			/* the same, if each agent is reminded when its order is to be given again */
-	bool wait;			/* fail rather than go on without a late process */
-	bool open;			/* the last step `off` is over: `only` may run */
-	bool failed;			/* the last update did */
-	bool yields;			/* the most urgent process may begin beside others: the host's word */
-	bool beside;			/* @only does not mind the most urgent process */
-	bool lazy;			/* @only has begun so, and no other is taken off yet */
+	u64 overdue;			/* the same, if agents are reminded when to get orders again */
+	bool wait;			/* an update fails rather than go on without a late process */
+	bool open;			/* the last step `off` is over: @only may run */
+	bool failed;			/* the last update failed */
+	bool yields;			/* the most urgent process may begin beside others; by the host */
+	bool beside;			/* the most urgent process may stay on beside @only */
+	bool lazy;			/* @only began by yield, and no other is taken off yet */
 	u64 lazy_until;
 	u64 begun;			/* when @only began beside others; U64_MAX: it did not */
-	struct gpurt_agent_process *top;	/* that process; NULL: there is none that can */
-	bool turns;			/* best-effort processes take turns: the host's word */
-	bool turning;			/* they do now: a process has a priority */
-	struct gpurt_agent_process *turn;	/* whose it is; NULL: nobody's */
-	u64 turn_until;			/* when it passes that on, if another one wants it; U64_MAX: it is not on yet */
-	u64 idle_from;			/* the same, for it is in no segment; U64_MAX: it is in one */
+	struct gpurt_agent_process *top;	/* the most urgent process; NULL: none can begin so */
+	bool turns;			/* best-effort processes take turns; set by the host */
+	bool turning;			/* they take turns now: a process has a priority */
+	struct gpurt_agent_process *turn;	/* the process with the turn; NULL: none */
+	u64 turn_until;			/* end of the turn, if another process wants it; U64_MAX: not on yet */
+	u64 idle_from;			/* the same, because of no segment; U64_MAX: in a segment */
 	u32 uncut;			/* processes with agents whose slice is not known to be short */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
 	u64 goings;			/* how often a process has gone off */
-	bool held;			/* some may be off that may come on, while nobody owns the GPU */
-	const struct gpurt_agent_process *admitted;	/* that is to be ordered on now */
-	struct gpurt_agent_process *coming;	/* after which others come on; NULL: it has no agent any more */
-	u32 recalls;			/* reasons why nobody has the flag */
-	u32 holders;			/* processes that hold it, 0 or 1 */
+	bool held;			/* nobody owns the GPU, and some that may run may be off */
+	const struct gpurt_agent_process *admitted;	/* the process to order on now */
+	struct gpurt_agent_process *coming;	/* others come on after this one; NULL: its agent is gone */
+	u32 recalls;			/* reasons against the flag */
+	u32 holders;			/* processes that hold the flag, 0 or 1 */
 	struct gpurt_agents_kept kept;
 };
 
@@ -256,12 +259,12 @@ struct gpurt_agents {
 struct gpurt_agents_facts {
 	/*
 	 * Names of the agents' drivers, sorted, each once, joined by '+' and cut.  If agents have more than
-	 * GPURT_AGENT_NAMES different ones, those that came last may be missing until their agents register anew.
+	 * GPURT_AGENT_NAMES different names, the last ones may be missing until their agents register anew.
 	 */
 	char driver[GPURT_NAME_LEN];
-	u32 tier;			/* the lowest that an agent reached */
-	u32 late;			/* how many agents are */
-	u64 refused;			/* how many registrations were refused because their users had no agent left */
+	u32 tier;			/* the lowest tier of an agent */
+	u32 late;			/* number of late agents */
+	u64 refused;			/* registrations refused because of the limit of agents of a user */
 };
 
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);

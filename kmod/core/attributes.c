@@ -28,7 +28,7 @@ static const struct gpurt_request requests[] = {
 	  .required = HAS(GROUP) | HAS(PID) },
 };
 
-/* The attribute with that number; NULL: there is none. */
+/* The attribute with that number; NULL: there is no such attribute. */
 const struct gpurt_attribute *gpurt_attribute_find(u32 number)
 {
 	return number < GPURT_A_END && attributes[number].size ? &attributes[number] : NULL;

@@ -21,7 +21,7 @@ struct gpurt_attribute {
 	u32 size;		/* in bytes, see uapi/gpurt.h */
 };
 
-/* Requests take attributes below this one only, so that a set of them has bit 1 << GPURT_A_...; answers take any. */
+/* Requests take only attributes below this number, so that a u64 holds a set of them (bit 1 << GPURT_A_...). */
 #define GPURT_A_REQUESTS	64
 
 struct gpurt_request {

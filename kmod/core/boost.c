@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "sched.h"
 
-/* Whether the client is of a group that raises all its members while it owns the GPU, as in form owner. */
+/* Whether the client's group raises all its members while the group owns the GPU, as in form `owner`. */
 static bool in_all(const struct gpurt_sched_client *c)
 {
 	return c->entry != c && c->entry->group->group->all;
 }
 
-/* How the client's thread has to execute now: 0, 1..99 or GPURT_RAISED_TOP. */
+/* The level at which the client's thread must execute now: 0, 1..99 or GPURT_RAISED_TOP. */
 u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
 {
 	const struct gpurt_boost *b = &c->boost;
@@ -22,7 +22,7 @@ u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_clie
 		return GPURT_RAISED_TOP;
 	if (s->policy != GPURT_POLICY_BOOSTED || s->runner != c->entry || s->updating)
 		return 0;
-	/* A member that is not inside.  A client without a group is the owner until the next decision. */
+	/* A member in no segment.  A client without a group is the owner until the next decision. */
 	if (c->entry != c && !c->depth && !all)
 		return 0;
 	return b->form == GPURT_FORM_FENCE && b->working && !all ? 0 : c->entry->level;
@@ -46,8 +46,8 @@ static void refresh_all(struct gpurt_sched *s, struct gpurt_sched_client *e, u64
 }
 
 /*
- * To be called after any fact about the client changed: tells the host if its thread has to execute differently.  With
- * the entry of a group: each member's that is in a segment, or each member's.
+ * To be called after any fact about the client has changed: tells the host if its thread must execute at another level.
+ * If @c is a group's entry: tells it of each member in a segment, or of each member of a group that raises all.
  */
 void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -75,7 +75,7 @@ void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u6
 	s->ops->raise(s, c, level, now);
 }
 
-/* States when the client's thread is raised.  -EINVAL: no such form; -EBUSY: it is in a segment or at the gate. */
+/* States when the client's thread is raised.  -EINVAL: no such form; -EBUSY: in a segment or at the gate. */
 int gpurt_boost_form(struct gpurt_sched_client *c, u32 form)
 {
 	if (form >= GPURT_FORM_COUNT)
@@ -87,8 +87,8 @@ int gpurt_boost_form(struct gpurt_sched_client *c, u32 form)
 }
 
 /*
- * The client's thread is about to ask the gate for a begin or end; @level: that at which it queues there.  A thread
- * that raises itself does so now, before its begin.  Later is too late for a segment that is open already.
+ * The client's thread is about to ask the gate for a begin or end, and queues there at @level.  A thread that raises
+ * itself does so now, before its begin; once a segment is open it is too late.
  */
 void gpurt_boost_ask(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now)
 {
@@ -100,7 +100,7 @@ void gpurt_boost_ask(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 le
 	gpurt_boost_refresh(s, c, now);
 }
 
-/* The thread that asked has the gate, or lost it to a more urgent one before it took its decision. */
+/* The thread that asked has the gate (@turn), or lost it to a more urgent thread before it took its decision. */
 void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool turn, u64 now)
 {
 	c->boost.turn = turn && c->boost.asked && s->policy == GPURT_POLICY_BOOSTED;
@@ -108,8 +108,8 @@ void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 }
 
 /*
- * A decision has been carried out, and its update is over.  A thread of @c made the decision, or
- * withdrew it.  NULL: no client's thread did.
+ * A decision has been carried out, and its update is over.  A thread of @c (NULL: of no client) made the decision, or
+ * withdrew it.
  */
 void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -129,8 +129,8 @@ void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 n
 }
 
 /*
- * The runner does not have the GPU, because an update failed or the GPU is being reset.  gpurt_boost_over() says when
- * it has the GPU again.
+ * The runner does not have the GPU, because an update failed or the GPU is being reset.  A call of gpurt_boost_over()
+ * follows when it has the GPU again.
  */
 void gpurt_boost_lost(struct gpurt_sched *s, u64 now)
 {
@@ -139,7 +139,7 @@ void gpurt_boost_lost(struct gpurt_sched *s, u64 now)
 		gpurt_boost_refresh(s, s->runner, now);
 }
 
-/* Form fence: the client's thread begins to wait for its own work, or the driver says that the work has completed. */
+/* Form `fence`: the client's thread begins to wait for its own work (@working), or that work has completed. */
 void gpurt_boost_work(struct gpurt_sched *s, struct gpurt_sched_client *c, bool working, u64 now)
 {
 	c->boost.working = working;
@@ -155,31 +155,29 @@ u32 gpurt_boost_stated(u32 begin_flags)
 }
 
 /*
- * Returns 0 if policy `boosted` can order a segment of @level, else -ERANGE.  The SCHED_FIFO or
- * SCHED_RR priority of the segment's thread is @own (0: other).  Normal CPU priorities are 1 to
- * @normal.  Best effort is always possible.
+ * Returns 0 if policy `boosted` can order a segment of @level, else -ERANGE.  @own: the SCHED_FIFO or SCHED_RR priority
+ * of the segment's thread (0: other).  Normal CPU priorities are 1 to @normal.  Best effort is always possible.
  */
 int gpurt_boost_refusal(u32 normal, u32 own, u32 level)
 {
 	return level && (level > normal || !own || own > normal) ? -ERANGE : 0;
 }
 
-/* The CPU priority for a level that gpurt_sched_ops.raise is told; 0: the thread's own. */
+/* The CPU priority for a level of gpurt_sched_ops.raise; 0: the thread's own priority. */
 u32 gpurt_boost_cpu(u32 normal, u32 level)
 {
 	if (level == GPURT_RAISED_TOP)
 		return 2 * normal + 1;
-	/* Such a level was there before the policy was `boosted`. */
+	/* The client had this level before the policy became `boosted`. */
 	if (level > normal)
 		return 2 * normal;
 	return level ? normal + level : 0;
 }
 
 /*
- * The CPU priority that the thread of a segment of that form and @level must have the right to.  It is the highest
- * priority that the thread can be raised to.  Linux lets every user give his threads any priority up to their present
- * one, for good.  Linux compares both before it changes anything: a thread that was lowered meanwhile is given the
- * priority nevertheless.
+ * The CPU priority to which the thread of a segment of that form and @level must have a right: the highest to which it
+ * can be raised.  Linux lets every user give his threads any priority up to their present one, for good.  It checks
+ * that before it changes anything: a thread that was lowered meanwhile gets the priority nevertheless.
  */
 u32 gpurt_boost_right(u32 normal, u32 form, u32 level)
 {

@@ -2,16 +2,16 @@
 /*
  * Policy `boosted`: at which instants the thread of a client executes above the normal priorities of its CPU.
  *
- * Decisions about the GPU are those of `segment`.  The host also tells when a client's thread comes
- * to the gate, when it has the gate, and when an update is over.  The scheduler answers through
- * gpurt_sched_ops.raise.  A client has one of three forms:
+ * Decisions about the GPU are those of `segment`.  The host also reports when a client's thread comes to the gate, when
+ * it has the gate, and when an update is over.  The scheduler answers through gpurt_sched_ops.raise.  A client has one
+ * of three forms:
  *
- *   self   its thread is raised from its wait for a begin until its end is over.  For tasks that never spin inside.
+ *   self   its thread is raised from its wait for a begin until after its end.  For tasks that never spin in segments.
  *
  *   owner  its thread is raised from the end of the update that gives the GPU to its client until the start of the
  *          update that takes it away.  A thread that has the gate is above all others until its update is over.
  *
- *   fence  as owner, but not while it waits for its own work: the driver says when that has completed.
+ *   fence  as owner, but not while it waits for its own work: the driver reports when that has completed.
  *
  * The page docs/readings/boosted.md, "Boosted", has the bounds that rest on this.
  *
@@ -23,13 +23,13 @@
 #include "env.h"
 #include "../uapi/gpurt.h"
 
-/* How a thread executes: 0: at its own priority; 1..99: above all of those, by the level of its segment; or */
+/* The level of a thread: 0: its own priority; 1..99: above all normal priorities, by the level of its segment; or */
 #define GPURT_RAISED_TOP	100	/* above all other raised threads, because it has the gate */
 
 struct gpurt_boost {
 	u8 form;			/* enum gpurt_form */
-	u8 raised;			/* what the host was told last */
-	u8 asked;			/* level at which its thread waits at the gate or has it; 0: it does neither */
+	u8 raised;			/* the level that the host was told last */
+	u8 asked;			/* level at which its thread waits at the gate or has it; 0: neither */
 	bool turn;			/* its thread has the gate */
 	bool self;			/* form self: the thread raised itself for this segment */
 	bool working;			/* form fence: its thread waits for its own work */

@@ -6,7 +6,7 @@ static u64 sum(u64 a, u64 b)
 	return a + b < a ? U64_MAX : a + b;
 }
 
-/* Why an administrator may not set such a budget; NULL: he may.  A @limit of 0, no budget, needs no period. */
+/* Why an administrator may not set such a budget; NULL: it is allowed.  A @limit of 0, no budget, needs no period. */
 const char *gpurt_budget_refusal(u64 limit, u64 period, u32 action)
 {
 	if (action >= GPURT_OVERRUN_COUNT)
@@ -30,8 +30,8 @@ void gpurt_budget_start(struct gpurt_budget *b, u64 limit, u64 period, u32 actio
 }
 
 /*
- * Charges ownership from @from to @to; nothing is charged twice, and time does not run backwards.  True if that uses up
- * the budget, once a period.
+ * Charges ownership from @from to @to; charges nothing twice, and time does not run backwards.  Returns true if that
+ * uses up the budget, at most once a period.
  */
 bool gpurt_budget_charge(struct gpurt_budget *b, u64 from, u64 to)
 {
@@ -58,8 +58,8 @@ bool gpurt_budget_charge(struct gpurt_budget *b, u64 from, u64 to)
 }
 
 /*
- * Charges @ns that are no ownership.  The present period lasts until @until at least.  The next charge of ownership, or
- * the next begin, notices an overrun.
+ * Charges @ns that are not ownership.  The present period lasts at least until @until.  The next charge of ownership,
+ * or the next begin, notices an overrun.
  */
 void gpurt_budget_pay(struct gpurt_budget *b, u64 until, u64 ns)
 {
@@ -94,7 +94,7 @@ bool gpurt_budget_demotes(const struct gpurt_budget *b)
 	return b->limit && b->action == GPURT_OVERRUN_DEMOTE;
 }
 
-/* Whether clients under the budget are best effort for now. */
+/* Whether clients under the budget are best effort in the present period. */
 bool gpurt_budget_spent(const struct gpurt_budget *b)
 {
 	return b->overrun && b->action == GPURT_OVERRUN_DEMOTE;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A budget: so much ownership of the GPU in each period, for all clients together that are under it.
+ * A budget: an amount of ownership of the GPU in each period, for all clients under it together.
  *
  * Periods do not overlap.  After a period is over, the next one begins when a client under the budget owns the GPU or
  * asks for it.  So in any time x the clients own the GPU for at most the limit times ceil((x + period - limit) /
- * period).  More is only what the host notices late.  One sporadic task of that execution time and period, whose
- * deadline is its period, would own it for as long.
+ * period), and for the time by which the host notices overruns late.  One sporadic task of that execution time and
+ * period, whose deadline is its period, would own it for as long.
  */
 #ifndef GPURT_CORE_BUDGET_H
 #define GPURT_CORE_BUDGET_H
@@ -17,7 +17,7 @@ struct gpurt_budget {
 	u64 limit;		/* ns; 0: none */
 	u64 period;		/* ns */
 	u64 used;		/* ns in this period */
-	u64 ends;		/* when this period does */
+	u64 ends;		/* when this period ends */
 	u32 action;		/* enum gpurt_overrun */
 	u32 queued;		/* clients that are in a queue of the scheduler */
 	bool overrun;		/* this period's overrun has been reported */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "bus.h"
 
-/* In memory that is zero. */
+/* Initialises zeroed memory. */
 void gpurt_bus_init(struct gpurt_bus *b)
 {
 	b->bound = GPURT_COPY_BOUND_NS;
@@ -13,7 +13,7 @@ void gpurt_bus_node_init(struct gpurt_bus_node *n)
 	*n = (struct gpurt_bus_node){ .state = GPURT_STATE_IDLE };
 }
 
-/* The most urgent request, the first of its equals; NULL: none waits. */
+/* The most urgent request, the first among equals; NULL: no request waits. */
 static struct gpurt_bus_node *first(const struct gpurt_bus *b)
 {
 	return b->waiters ? list_entry(gpurt_queue_first(&b->waiting), struct gpurt_bus_node, node) : NULL;
@@ -58,8 +58,8 @@ static void give_back(struct gpurt_bus *b, struct gpurt_bus_node *n, u64 now)
 }
 
 /*
- * Asks for the bus at @level.  Afterwards n->state says whether it has it or waits.  -EINVAL: no such level; -EBUSY: it
- * has asked already.
+ * Asks for the bus at @level.  Afterwards n->state says whether the client has the bus or waits.  -EINVAL: no such
+ * level; -EBUSY: the client has asked already.
  */
 int gpurt_bus_request(struct gpurt_bus *b, struct gpurt_bus_node *n, u32 level, u64 now)
 {
@@ -75,8 +75,8 @@ int gpurt_bus_request(struct gpurt_bus *b, struct gpurt_bus_node *n, u32 level, 
 }
 
 /*
- * A chunk is over, and the client has another one.  The client asks for the bus again, behind its
- * equals, before it gives the bus back.  Returns -ENOENT if the client does not have it.
+ * A chunk is over, and the client has another one.  It asks for the bus again, behind its equals, before it gives the
+ * bus back.  Returns -ENOENT if the client does not have the bus.
  */
 int gpurt_bus_next(struct gpurt_bus *b, struct gpurt_bus_node *n, u64 now)
 {
@@ -88,7 +88,7 @@ int gpurt_bus_next(struct gpurt_bus *b, struct gpurt_bus_node *n, u64 now)
 	return 0;
 }
 
-/* The copy is over, or the request is withdrawn.  -ENOENT: there is neither. */
+/* The copy is over, or the request is withdrawn.  -ENOENT: the client has no copy and no request. */
 int gpurt_bus_release(struct gpurt_bus *b, struct gpurt_bus_node *n, u64 now)
 {
 	if (n->state == GPURT_STATE_IDLE)
@@ -111,7 +111,7 @@ void gpurt_bus_gone(struct gpurt_bus *b, struct gpurt_bus_node *n, u64 now)
 		gpurt_bus_release(b, n, now);
 }
 
-/* The client's request has another level from now on, at which it comes last.  -EINVAL: no such level. */
+/* Changes the level of the client's request, which comes last at the new level.  -EINVAL: no such level. */
 int gpurt_bus_set_level(struct gpurt_bus *b, struct gpurt_bus_node *n, u32 level)
 {
 	if (level > GPURT_MAX_PRIORITY)
@@ -134,7 +134,7 @@ u64 gpurt_bus_deadline(const struct gpurt_bus *b)
 	return b->bound && n && n->level && !b->holder->level ? b->holder->since + b->bound : U64_MAX;
 }
 
-/* To be called at the deadline: a best-effort client that has kept the bus for too long loses it.  NULL: none has. */
+/* To be called at the deadline.  Returns the best-effort client that had the bus too long and lost it, or NULL. */
 struct gpurt_bus_node *gpurt_bus_tick(struct gpurt_bus *b, u64 now)
 {
 	struct gpurt_bus_node *n = b->holder;

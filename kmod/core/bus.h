@@ -3,13 +3,11 @@
  * The bus between memory and one GPU: it carries one copy at a time.
  *
  * A copy is not preempted.  When one ends, the most urgent request is next, and among equals the one that came first.
- * So a request waits for one less urgent copy at most (docs/rtgpu.md).  A long copy is made in
- * chunks.  Between two of them its client asks for the next one before it gives the bus back.  So
- * no less urgent request comes in between.
+ * So a request waits for at most one less urgent copy (docs/rtgpu.md).  A long copy is made in chunks.  Between two of
+ * them its client asks for the next one before it gives the bus back.  So no less urgent request comes in between.
  *
- * Nothing can keep a real-time client from using its right.  A best-effort client has no right to
- * keep real-time clients waiting for ever.  Such a client loses the bus when it has had the bus for
- * `bound` while a real-time request waits.
+ * A real-time client may keep the bus for as long as it likes.  A best-effort client has no right to keep real-time
+ * clients waiting for ever: it loses the bus when it has had the bus for `bound` while a real-time request waits.
  *
  * The caller serialises all calls for one gpurt_bus and passes a clock that never runs backwards.  It compares
  * `holder` before and after a call: the bus was handed on if that changed.  Every call takes constant time.
@@ -27,10 +25,10 @@ struct gpurt_bus_node {
 	struct list_head node;		/* of gpurt_bus.waiting */
 	u32 level;			/* 0..99, of its request */
 	u32 state;			/* enum gpurt_state: no request, waits, or has the bus */
-	u64 since;			/* when it came to that state */
-	u64 waited;			/* ns, before it was given the bus last */
-	u64 copies;			/* how often it was given the bus */
-	u64 held_ns;			/* for how long altogether, up to the last time that it gave it back */
+	u64 since;			/* start of that state */
+	u64 waited;			/* ns, before it last got the bus */
+	u64 copies;			/* how often it got the bus */
+	u64 held_ns;			/* total time with the bus, up to its last release */
 };
 
 struct gpurt_bus {
@@ -38,7 +36,7 @@ struct gpurt_bus {
 	u32 waiters;
 	u64 bound;			/* ns that best effort may keep the bus from real time; 0: for ever */
 	struct gpurt_queue waiting;	/* gpurt_bus_node.node, by level */
-	struct gpurt_latency waits;	/* of those that were given the bus */
+	struct gpurt_latency waits;	/* of requests that got the bus */
 };
 
 void gpurt_bus_init(struct gpurt_bus *b);

@@ -167,7 +167,7 @@ static const struct gpurt_call calls[] = {
 	CALL(JOB_MARK, job_mark, false, job_mark_valid),
 };
 
-/* The call with that ioctl number, whatever size and direction the number says; NULL: there is none. */
+/* The call with that ioctl number, whatever size and direction the number says; NULL: there is no such call. */
 const struct gpurt_call *gpurt_call_find(u32 code)
 {
 	u32 i;

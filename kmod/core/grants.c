@@ -27,11 +27,11 @@ bool gpurt_grants_tell(struct gpurt_grants *g, struct gpurt_sched_client *c, u32
 	if (event != GPURT_EVENT_PREEMPT)
 		return true;
 	if (c && missed == GPURT_EVENT_GRANT)
-		c->granted = false;	/* the next gain is the first one that it is told of */
+		c->granted = false;	/* the next gain is the first that it is told */
 	return !missed;
 }
 
-/* There is nothing to try again: at the start, and whenever an update went well. */
+/* Nothing to retry: called at the start, and whenever an update has succeeded. */
 void gpurt_retry_init(struct gpurt_retry *r)
 {
 	r->at = U64_MAX;
@@ -47,7 +47,7 @@ void gpurt_retry_failed(struct gpurt_retry *r, u32 cause, u64 now)
 	r->delay = 2 * r->delay < GPURT_RETRY_LAST_NS ? 2 * r->delay : GPURT_RETRY_LAST_NS;
 }
 
-/* Nothing stands in the way of an update that failed: try it again at @now, if that is not too soon. */
+/* A failed update would succeed now: tries it again at @now, unless that is too soon. */
 void gpurt_retry_hurry(struct gpurt_retry *r, u64 now)
 {
 	if (r->at == U64_MAX || now < r->patient_until)

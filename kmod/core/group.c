@@ -9,7 +9,7 @@ void gpurt_group_init(struct gpurt_group *g, u64 *stamps)
 	INIT_LIST_HEAD(&g->gpus);
 }
 
-/* The level of a tenure that begins now: what the control plane set, else the highest known of its members' threads. */
+/* The level of a tenure that begins now: that of the control plane, else the highest known of its members' threads. */
 u8 gpurt_group_level(const struct gpurt_group *g)
 {
 	struct list_head *first = gpurt_queue_first(&g->members);
@@ -18,7 +18,7 @@ u8 gpurt_group_level(const struct gpurt_group *g)
 	return (u8)gpurt_begin_level(g->set, own, 0);
 }
 
-/* A member began a segment on some GPU.  Stamps of groups are even: a client that came since is behind them. */
+/* A member began a segment on some GPU.  Groups have even stamps, so a client that comes later has a higher stamp. */
 void gpurt_group_opened(struct gpurt_group *g)
 {
 	if (g->open++)
@@ -35,7 +35,7 @@ void gpurt_group_closed(struct gpurt_group *g, u32 segments)
 		g->demoted = false;
 }
 
-/* Whether the group is in a segment on another GPU; @lock: on one whose owner cannot be preempted. */
+/* Whether the group is in a segment on another GPU; @lock: on a GPU whose owner cannot be preempted. */
 bool gpurt_group_elsewhere(const struct gpurt_group_gpu *here, bool lock)
 {
 	const struct gpurt_group_gpu *g;
@@ -49,7 +49,7 @@ bool gpurt_group_elsewhere(const struct gpurt_group_gpu *here, bool lock)
 	return false;
 }
 
-/* The invariant: where the group is in a queue for a segment, it is there by the key of its tenure. */
+/* The invariant: where the group is queued for a segment, it is queued by the key of its tenure. */
 bool gpurt_group_holds(const struct gpurt_group_gpu *g)
 {
 	const struct gpurt_sched_client *e = &g->core;

@@ -2,13 +2,13 @@
 /*
  * Groups: clients that need one another own the GPU together, on one GPU or several.
  *
- * On each GPU one entry stands in the scheduler's queues for all members of a group.  While it owns the
- * GPU, the TSGs of all members are on the runlist, also of those that are in no segment.  A tenure of the
- * group lasts from the first begin of a member on any GPU to the last end.  For so long the group has a
- * key: its level, and a stamp that the tenure got when it began.  All GPUs order groups by that key alike,
- * so two groups never wait for each other (docs/readings/groups.md).  The key of a group does not change
- * while it is in a queue.  Exceptions are operations on the whole group.  The scheduler that begins one
- * calls gpurt_sched_ops.regroup, and the host has every other GPU follow, one at a time.
+ * On each GPU one entry stands in the scheduler's queues for all members of a group.  While it owns the GPU, the TSGs
+ * of all members are on the runlist, also of members in no segment.  A tenure of the group lasts from the first begin
+ * of a member on any GPU to the last end.  Meanwhile the group has a key: its level, and a stamp that the tenure got
+ * when it began.  All GPUs order groups by that key alike, so two groups never wait for each other
+ * (docs/readings/groups.md).  The key of a group does not change while it is in a queue, except by operations on the
+ * whole group.  The scheduler that begins such an operation calls gpurt_sched_ops.regroup, and the host has every other
+ * GPU follow, one at a time.
  *
  * Under the lock policies a tenure stays on one GPU.  Policy `job` orders groups on each GPU by itself.
  *
@@ -27,11 +27,11 @@ struct gpurt_group_gpu;
 
 struct gpurt_group {
 	u64 *stamps;			/* the host's counter of tenures, one for all groups */
-	u32 open;			/* segments of all members on all GPUs; the tenure lasts while there are any */
+	u32 open;			/* segments of all members on all GPUs; the tenure lasts until 0 */
 	u8 set;				/* by the control plane; GPURT_PRIORITY_OWN: none */
 	u8 level;			/* of the tenure */
 	bool demoted;			/* until the tenure ends */
-	bool all;			/* for good: policy `boosted` raises members' threads in and out of segments */
+	bool all;			/* fixed: policy `boosted` raises members' threads in and out of segments */
 	u64 stamp;			/* of the tenure */
 	struct gpurt_queue members;	/* by their threads' own priority, as far as it is known */
 	struct list_head gpus;		/* struct gpurt_group_gpu */

@@ -12,8 +12,7 @@ static struct list_head *due(struct gpurt_interleave *i, u32 level)
 }
 
 /*
- * Every TSG of level low is always due: its ring is the only one whose turns begin no pass of its
- * own level.
+ * TSGs of level low are always due: only their turns begin no new pass of their own level.
  */
 static struct list_head *served(struct gpurt_interleave *i, u32 level)
 {
@@ -38,13 +37,13 @@ void gpurt_place_init(struct gpurt_place *p, u32 level)
 	p->pass = 0;
 }
 
-/* The TSG has work again: it is the last of its ring. */
+/* The TSG has work again: it goes to the end of its ring. */
 void gpurt_interleave_join(struct gpurt_interleave *i, struct gpurt_place *p)
 {
 	list_add_tail(&p->node, p->pass == i->pass[p->level] ? served(i, p->level) : due(i, p->level));
 }
 
-/* The TSG has no work any more. */
+/* The TSG no longer has work. */
 void gpurt_interleave_leave(struct gpurt_place *p)
 {
 	list_del_init(&p->node);
@@ -72,7 +71,7 @@ struct gpurt_place *gpurt_interleave_first(const struct gpurt_interleave *i)
 	return p;
 }
 
-/* The same, and its turn begins: passes of higher levels begin anew, and its own if it was not due. */
+/* The same, and begins its turn: begins new passes of higher levels, and of its own level if it was not due. */
 struct gpurt_place *gpurt_interleave_take(struct gpurt_interleave *i)
 {
 	struct gpurt_place *p = gpurt_interleave_first(i);

@@ -2,15 +2,13 @@
 /*
  * Turns of TSGs of three interleave levels, as the runlist of Tegra's driver (nvgpu) orders them.
  *
- * In the driver's runlist all TSGs of level high stand before each TSG of level medium or low.  All
- * TSGs of level medium, each with those of level high before it, stand before each of level low.
- * Without level low, level medium takes its place, and without that level high.  A TSG without work
- * is passed over.
+ * In the driver's runlist all TSGs of level high come before each TSG of level medium or low.  All TSGs of level
+ * medium, each with the TSGs of level high before it, come before each of level low.  If no TSG has level low, level
+ * medium takes its place; if none has medium either, level high does.  A TSG without work is skipped.
  *
- * Here a level has passes.  In a pass each of its TSGs has at most one turn.  A TSG of level medium begins a new pass
- * of level high when it is taken; one of level low begins one of both.  Others then have at most as
- * many turns between two turns of a TSG as in the runlist.  The same holds between a TSG's arrival
- * and its first turn (docs/readings/own.md, "Time partitions").
+ * Here a level has passes.  In a pass each of its TSGs has at most one turn.  A turn of level medium begins a new pass
+ * of level high; a turn of level low begins new passes of both.  Between two turns of a TSG, and before its first turn,
+ * other TSGs then have at most as many turns as in the runlist (docs/readings/own.md, "Time partitions").
  */
 #ifndef GPURT_CORE_INTERLEAVE_H
 #define GPURT_CORE_INTERLEAVE_H
@@ -18,15 +16,15 @@
 #include "env.h"
 #include "../uapi/gpurt.h"
 
-/* The place of a TSG.  To be initialised by gpurt_place_init(); in no ring while the TSG has no work. */
+/* The place of a TSG.  gpurt_place_init() initialises it.  It is in no ring while the TSG has no work. */
 struct gpurt_place {
 	struct list_head node;
 	u32 level;			/* enum gpurt_interleave_level */
-	u64 pass;			/* of its level, in which its last turn was */
+	u64 pass;			/* the pass of its level with its last turn */
 };
 
 struct gpurt_interleave {
-	/* TSGs with work, the longest waiting first: those due in pass n are in [n % 2], the others in the other */
+	/* TSGs with work, the longest waiting first: due ones of pass n are in [n % 2], the others in the other list */
 	struct list_head ring[GPURT_INTERLEAVE_COUNT][2];
 	u64 pass[GPURT_INTERLEAVE_COUNT];	/* of level low: always the same */
 };

@@ -11,7 +11,7 @@
 
 struct gpurt_latency {
 	u64 count;
-	u64 min;		/* ns; 0 while count is */
+	u64 min;		/* ns; 0 while count is 0 */
 	u64 max;
 	u64 sum;
 	u64 bucket[GPURT_HIST_BUCKETS];

@@ -2,11 +2,10 @@
 #include "marks.h"
 
 /*
- * A client's share is whole again at the time @whole, 0 at first.  Returns the new such time after
- * a mark of the kind @what (enum gpurt_mark_what) at @now.  Returns 0 if the share is used up:
- * readers are not told.
+ * A client's share is whole again at the time @whole, at first 0.  Returns that time after a mark of kind @what (enum
+ * gpurt_mark_what) at @now, or 0 if the share is used up: then readers do not get the mark.
  *
- * Begins of jobs may use only half of it, so that readers also get the ends of jobs whose begin they got.
+ * Begins of jobs may use only half of the share, so that readers also get the ends of these jobs.
  */
 u64 gpurt_mark_take(u64 whole, u32 what, u64 now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Marks of jobs (GPURT_IOC_JOB_MARK): of how many readers of events are told.  A mark costs its program next to
- * nothing, so that without a share for each client one client would have all readers lose events.
+ * Marks of jobs (GPURT_IOC_JOB_MARK): how many of them readers of events get.  A mark costs its program next to
+ * nothing, so without a share for each client, one client could make all readers lose events.
  */
 #ifndef GPURT_CORE_MARKS_H
 #define GPURT_CORE_MARKS_H

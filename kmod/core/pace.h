@@ -2,10 +2,9 @@
 /*
  * Work that is slowed down at times.
  *
- * A pace says how many ns pass for 10^6 ns of work: GPURT_PACE is full, and none is faster.  While
- * the pace stays the same nothing is rounded, however often time passes.  Work is over at the first
- * whole ns at which all of it is done.  Each change of pace forgets less than 10^-6 ns of what is
- * done.  So work is never over early.
+ * A pace says how many ns pass for 10^6 ns of work: GPURT_PACE is full pace, and no pace is faster.  While the pace
+ * stays the same nothing is rounded, however often time passes.  Work is over at the first whole ns at which all of it
+ * is done.  Each change of pace forgets less than 10^-6 ns of the work done.  So work is never over early.
  */
 #ifndef GPURT_CORE_PACE_H
 #define GPURT_CORE_PACE_H
@@ -20,7 +19,7 @@
 struct gpurt_pace {
 	u64 left;			/* whole ns of work, at full pace */
 	u64 slow;			/* the pace at which time passed last */
-	u64 done;			/* of the first of those ns: done / slow, less than 1 */
+	u64 done;			/* fraction of the first of those ns that is done: done / slow */
 };
 
 void gpurt_pace_init(struct gpurt_pace *p, u64 work);

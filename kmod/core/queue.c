@@ -25,7 +25,7 @@ void gpurt_queue_add_first(struct gpurt_queue *q, struct list_head *node, unsign
 	q->filled[level / BITS] |= 1ULL << (level % BITS);
 }
 
-/* @at: an entry of that level, or the level's head: then @node comes first. */
+/* @at: an entry of that level, or the level's head, which makes @node the first. */
 void gpurt_queue_add_after(struct gpurt_queue *q, struct list_head *at, struct list_head *node, unsigned int level)
 {
 	list_add(node, at);
@@ -40,7 +40,7 @@ void gpurt_queue_del(struct gpurt_queue *q, struct list_head *node, unsigned int
 		q->filled[level / BITS] &= ~(1ULL << (level % BITS));
 }
 
-/* The entry that came first to the highest level that has any; NULL if the queue is empty. */
+/* The first entry of the highest level that is not empty; NULL if the queue is empty. */
 struct list_head *gpurt_queue_first(const struct gpurt_queue *q)
 {
 	int i;
@@ -51,7 +51,7 @@ struct list_head *gpurt_queue_first(const struct gpurt_queue *q)
 	return NULL;
 }
 
-/* No decision is being taken, and none waits. */
+/* Initialises @t: no decision is being taken or waits. */
 void gpurt_turns_init(struct gpurt_turns *t)
 {
 	t->held = false;
@@ -72,14 +72,14 @@ void gpurt_turns_add(struct gpurt_turns *t, struct gpurt_turn *turn, u32 level)
 	gpurt_queue_add(&t->waiting, &turn->node, level);
 }
 
-/* It enters, or is given up. */
+/* The decision enters, or is given up. */
 void gpurt_turns_remove(struct gpurt_turns *t, struct gpurt_turn *turn)
 {
 	t->count--;
 	gpurt_queue_del(&t->waiting, &turn->node, turn->level);
 }
 
-/* The next to enter; NULL: none waits. */
+/* The next decision to enter; NULL: none waits. */
 struct gpurt_turn *gpurt_turns_first(const struct gpurt_turns *t)
 {
 	return t->count ? list_entry(gpurt_queue_first(&t->waiting), struct gpurt_turn, node) : NULL;

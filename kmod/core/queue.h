@@ -27,13 +27,13 @@ struct list_head *gpurt_queue_first(const struct gpurt_queue *q);
  * The order of decisions about a GPU: the highest level first, and among equals the one that came first
  * (docs/readings/model.md, assumption A2).
  *
- * A decision that waits stays in the queue until it enters, so a less urgent one never passes it.  A more urgent one
+ * A waiting decision stays in the queue until it enters, so a less urgent one never passes it.  A more urgent decision
  * that comes meanwhile does pass.  The caller serialises all calls; sleeping, waking and barriers are the host's.
  *
- * A begin queues at gpurt_begin_level(), which is the level that the segment will have.  An end, or a change of the
- * client's TSGs, queues at gpurt_sched_client.level.  All others:
+ * A begin queues at gpurt_begin_level(), the level that the segment will have.  An end, or a change of the client's
+ * TSGs, queues at gpurt_sched_client.level.  All others queue at:
  */
-#define GPURT_GATE_CONTROL	0	/* priority, policy, budget, exemption: by the administrator */
+#define GPURT_GATE_CONTROL	0	/* the administrator's: priority, policy, budget, exemption */
 #define GPURT_GATE_URGENT	99	/* a client is gone, a budget or a retry is due, a task's state changed */
 
 struct gpurt_turn {
@@ -43,7 +43,7 @@ struct gpurt_turn {
 
 struct gpurt_turns {
 	bool held;			/* a decision is being taken or carried out */
-	u32 count;			/* of those that wait */
+	u32 count;			/* of waiting decisions */
 	struct gpurt_queue waiting;	/* gpurt_turn.node, by level */
 };
 

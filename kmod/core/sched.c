@@ -24,8 +24,8 @@ static bool engaged(const struct gpurt_sched *s, const struct gpurt_sched_client
 }
 
 /*
- * What decides in a segment that begins with these priorities: @set by the control plane, the task's @own, and
- * @hint asked for by the segment (0: none).
+ * The level of a segment that begins with these priorities: @set by the control plane, @own of the task, and @hint that
+ * the segment asks for (0: none).
  */
 u32 gpurt_begin_level(u32 set, u32 own, u32 hint)
 {
@@ -39,7 +39,7 @@ static const struct gpurt_group *group_of(const struct gpurt_sched_client *c)
 	return c->entry->group ? c->entry->group->group : NULL;
 }
 
-/* The level at which a client counts now.  In a group it is that of the tenure, or of a tenure that began now. */
+/* The level at which a client counts now.  In a group it is the tenure's level, or that of a tenure that began now. */
 u32 gpurt_client_level(const struct gpurt_sched_client *c)
 {
 	const struct gpurt_group *g = group_of(c);
@@ -51,7 +51,7 @@ u32 gpurt_client_level(const struct gpurt_sched_client *c)
 	return g->demoted ? 0 : g->level;
 }
 
-/* How long it was the runner up to the last decision, a member with its group since it joined.  Needs no lock. */
+/* How long the client, or since it joined its group, was the runner up to the last decision.  Needs no lock. */
 u64 gpurt_client_held(const struct gpurt_sched_client *c)
 {
 	const struct gpurt_sched_client *e = c->entry;
@@ -99,8 +99,8 @@ static void arm(struct gpurt_sched *s)
 }
 
 /*
- * The group's key changed here; each other GPU on which it is in a segment has to follow (gpurt_group_settle()).
- * On the others it takes the key when it begins.
+ * The group's key changed here: each other GPU on which the group is in a segment must follow (gpurt_group_settle()).
+ * On the rest the group takes the key when it begins.
  */
 static void regroup(struct gpurt_sched *s, struct gpurt_group_gpu *here, u64 now)
 {
@@ -120,7 +120,7 @@ static bool queued(const struct gpurt_sched_client *c)
 	return !list_empty(&c->in_segments) || !list_empty(&c->in_jobs);
 }
 
-/* A fact about the client changed.  Where no thread is raised, no decision pays for more. */
+/* To be called after a change of the client.  It costs next to nothing where no thread is raised. */
 static void refresh_boost(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	if (s->policy == GPURT_POLICY_BOOSTED || c->group || c->boost.self || c->boost.turn || c->boost.raised)
@@ -144,9 +144,9 @@ static void line_up_first(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 
 /*
  * Puts the client among its equals in a segment, in order of stamps.  A client without a group comes last.  A group
- * whose tenure began on another GPU goes past those that came since, for all GPUs have to order groups alike.
- * Best effort owns GPUs under lock policies only, where a tenure stays on one GPU.  So it goes past nobody, and a
- * user without rights cannot make a decision long.
+ * whose tenure began on another GPU passes those that came since, because all GPUs must order groups alike.  Best
+ * effort owns GPUs only under lock policies, where a tenure stays on one GPU.  So best effort passes nobody, and a user
+ * without rights cannot make a decision long.
  */
 static void line_up(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level)
 {
@@ -163,7 +163,7 @@ static void line_up(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 leve
 	gpurt_queue_add_after(&s->segments, last, &c->in_segments, level);
 }
 
-/* Takes @node off level @old of @q, if it is there.  True: it is to be put on level @new now. */
+/* Takes @node off level @old of @q, if it is there.  Returns whether the caller must put it on level @new. */
 static bool moves(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, bool want)
 {
 	bool in = !list_empty(node);
@@ -188,7 +188,7 @@ static void move_segment(struct gpurt_sched *s, struct gpurt_sched_client *c, u8
 		line_up(s, c, new);
 }
 
-/* Likewise, of the jobs. */
+/* Likewise for jobs. */
 static void move_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 old, u8 new, bool want)
 {
 	bool in = !list_empty(&c->in_jobs);
@@ -202,8 +202,8 @@ static void move_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 old
 }
 
 /*
- * Puts the client into the queues where its facts say it belongs.  On a new level the runner stays ahead of
- * its equals, for an equal never preempts; anyone else comes last, for the others were there first.
+ * Puts the client into the queues where it belongs.  On a new level the runner stays ahead of its equals, because an
+ * equal never preempts; any other client comes last, because the others were there first.
  */
 static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -263,7 +263,7 @@ static bool is_spent(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 no
 	return c->budget && gpurt_budget_spent(c->budget);
 }
 
-/* The client is best effort until its segment ends, or its job; a group on all GPUs, until its tenure ends. */
+/* Makes the client best effort until its segment or job ends, or its group, on all GPUs, until its tenure ends. */
 static void mark_demoted(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
@@ -286,7 +286,7 @@ static void charge(struct gpurt_sched *s, u64 now)
 	u64 since = s->since;
 
 	s->since = now;
-	/* The next period does not begin before the end of the update that the present period pays for. */
+	/* The next period begins after the update that the present period pays for. */
 	if (s->payer)
 		gpurt_budget_pay(s->payer, now + 1, 0);
 	if (!c)
@@ -335,7 +335,7 @@ static struct gpurt_sched_client *pick(const struct gpurt_sched *s)
 	return c && (c->level || locking(s)) ? c : NULL;
 }
 
-/* @c, which asks for the GPU, is on the runlist now and was not before, or was never told that it is. */
+/* @c, which asks for the GPU, is newly on the runlist, or was never told that it is on. */
 static void gained(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	s->ops->event(s, c, c->granted ? GPURT_EVENT_RESUME : GPURT_EVENT_GRANT, now);
@@ -381,9 +381,9 @@ static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 }
 
 /*
- * The client that is to run now.  Clients of a budget that is spent are demoted when it is their turn, and not more
- * than GPURT_MAX_BUDGET_CLIENTS in one decision.  If there are more, because they joined the budget in the middle of
- * their segments, the GPU stays whose it is until the tick that follows at once.
+ * The client that must run now.  Clients of a spent budget are demoted when it is their turn, at most
+ * GPURT_MAX_BUDGET_CLIENTS in one decision.  If there are more, because they joined the budget in the middle of their
+ * segments, the GPU keeps its owner until the tick that follows at once.
  */
 static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
 {
@@ -402,9 +402,9 @@ static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
 }
 
 /*
- * Which budget pays for the update that makes @next the runner in place of @old: that of a client which used it up and
- * was demoted, else that of @by, which began, ended or is gone.  Otherwise a client that begins and ends all the time
- * would own the GPU for little time and keep it busy with updates.
+ * The budget that pays for the update that makes @next the runner in place of @old.  It is the budget of a client that
+ * used it up and was demoted, else the budget of @by, which began, ended or is gone.  Otherwise a client that begins
+ * and ends all the time would own the GPU for little time and keep it busy with updates.
  */
 static struct gpurt_budget *payer(struct gpurt_sched_client *old, struct gpurt_sched_client *next,
 				  struct gpurt_sched_client *by)
@@ -421,7 +421,7 @@ static struct gpurt_budget *payer(struct gpurt_sched_client *old, struct gpurt_s
  */
 void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta)
 {
-	/* Then the deadline is that of the decision. */
+	/* Without a payer the decision's deadline stays. */
 	if (!s->payer)
 		return;
 	gpurt_budget_pay(s->payer, now, now - s->asked + theta);
@@ -429,7 +429,7 @@ void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta)
 	arm(s);
 }
 
-/* Asks for an update to the runner's runlist; it supersedes one that is not over.  Budget @from pays, unless NULL. */
+/* Asks for an update to the runner's runlist, which supersedes a present update.  Budget @from pays, unless NULL. */
 static void ask(struct gpurt_sched *s, struct gpurt_budget *from, u32 cause, u64 now)
 {
 	gpurt_updated(s, now, 0);
@@ -439,8 +439,8 @@ static void ask(struct gpurt_sched *s, struct gpurt_budget *from, u32 cause, u64
 }
 
 /*
- * Brings the runlist to what the policy wants now.  No update where nothing changes.  @by: the client whose call or end
- * this is; NULL: none.
+ * Brings the runlist to what the policy wants now; asks for no update if nothing changes.  @by: the client that called
+ * or is gone; NULL: none.
  */
 static void decide(struct gpurt_sched *s, struct gpurt_sched_client *by, u32 cause, u64 now)
 {
@@ -460,7 +460,7 @@ static void decide(struct gpurt_sched *s, struct gpurt_sched_client *by, u32 cau
 	arm(s);
 }
 
-/* Whether it is a group that is demoted until its tenure ends, and inside a segment here. */
+/* Whether @c is a group that is demoted until its tenure ends, and that is in a segment here. */
 static bool is_demoted_group(const struct gpurt_sched_client *c)
 {
 	return c->group && c->depth && c->group->group->demoted;
@@ -478,7 +478,7 @@ static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	c->granted = false;
 }
 
-/* A member knows its thread's own priority. */
+/* A member's thread has the known priority @own. */
 static void line_up_member(struct gpurt_sched_client *c, u8 own)
 {
 	struct gpurt_queue *members = &c->entry->group->group->members;
@@ -489,8 +489,8 @@ static void line_up_member(struct gpurt_sched_client *c, u8 own)
 }
 
 /*
- * A member has begun its outermost segment, the first one of the group here or another one.  Its begin changes the key
- * of no group that is in a segment.
+ * A member has begun its outermost segment, perhaps the group's first one here.  Its begin does not change the key of a
+ * group that is in a segment.
  */
 static void enter(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -511,7 +511,7 @@ static void enter(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	place(s, e, now);
 }
 
-/* All open segments of the client are over; the caller decides afterwards. */
+/* Ends all open segments of the client; the caller decides afterwards. */
 static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	struct gpurt_sched_client *e = c->entry;
@@ -520,7 +520,7 @@ static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	c->depth = 0;
 	c->hint = 0;
 	if (e != c) {
-		/* A member that dies at the gate is raised, and in no segment. */
+		/* A member that dies at the gate is raised without a segment. */
 		refresh_boost(s, c, now);
 		if (!depth)
 			return;
@@ -605,8 +605,8 @@ void gpurt_sched_client_init(struct gpurt_sched_client *c)
 }
 
 /*
- * The new policy may know another order among equals, but an equal never preempts: the runner comes first.
- * A group keeps its place among segments, which is the same on all GPUs.
+ * The new policy may order equals differently, but an equal never preempts: the runner comes first.  A group keeps its
+ * place among segments, which is the same on all GPUs.
  */
 static void stay_first(struct gpurt_sched *s, struct gpurt_sched_client *c)
 {
@@ -620,7 +620,7 @@ static void stay_first(struct gpurt_sched *s, struct gpurt_sched_client *c)
 	}
 }
 
-/* Whether a group that is in a segment here is in one on another GPU too.  Looks at all groups in segments. */
+/* Whether any group in a segment here is also in a segment on another GPU.  Looks at all groups in segments. */
 bool gpurt_is_spanned(const struct gpurt_sched *s)
 {
 	struct list_head *node;
@@ -657,7 +657,7 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 }
 
 /*
- * The runner did not have the GPU until @now, for the update that gives it the GPU had failed.  That time is not
+ * The runner did not have the GPU until @now, because the update that gives it the GPU failed.  That time is not
  * charged.  To be called before every decision while updates fail, and once when one succeeds.
  */
 void gpurt_uncharged(struct gpurt_sched *s, u64 now)
@@ -674,10 +674,9 @@ void gpurt_tick(struct gpurt_sched *s, u64 now)
 }
 
 /*
- * Begins a segment of @c, whose task has priority @own at present and asks for @hint (0: for its own).  A
- * member of a group counts at the level of its group's tenure.  Returns -EOVERFLOW if nested too deeply,
- * -EINVAL for a priority out of range, -EOPNOTSUPP if the tenure of a group would span GPUs and one of them
- * has a lock policy.
+ * Begins a segment of @c, whose task has priority @own at present and asks for @hint (0: for its own).  For a member of
+ * a group the level of the group's tenure counts.  Returns -EOVERFLOW if nested too deeply, -EINVAL for a priority out
+ * of range, -EOPNOTSUPP if the tenure of a group would span GPUs and one of them has a lock policy.
  */
 int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u32 hint, u64 now)
 {
@@ -715,7 +714,7 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u3
 	c->segments++;
 	s->ops->event(s, c, GPURT_EVENT_BEGIN, now);
 	decide(s, e, GPURT_CAUSE_BEGIN, now);
-	/* Where everyone runs nobody is handed the GPU: say that it may be used. */
+	/* Where everyone runs, no update gives the client the GPU: report that it may use the GPU. */
 	if (!c->granted && gpurt_on_runlist(s, c))
 		gained(s, c, now);
 	return 0;
@@ -742,7 +741,7 @@ int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	return 0;
 }
 
-/* The client's task changed state (policy `job`), or its own priority did. */
+/* The state of the client's task (policy `job`), or the task's own priority, has changed. */
 int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool runnable, u64 now)
 {
 	bool had = has_job(c);
@@ -777,8 +776,8 @@ int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 
 }
 
 /*
- * The budget is so from now on, for segments that are open too; nothing of it has been used.  A @limit of 0: there is
- * none.  -EINVAL: more than the @period, or that is too short, or no such @action.
+ * Sets the budget from now on, also for open segments; nothing of it has been used.  @limit 0: no budget.  -EINVAL:
+ * @limit above @period, @period too short, or no such @action.
  */
 int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_budget *b, u64 limit, u64 period, u32 action, u64 now)
 {
@@ -806,7 +805,7 @@ static void move_to_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, 
 		b->queued += (u32)queued(c);
 }
 
-/* Puts the client, or its group here, under the budget @b; a new budget is zeroed memory.  NULL: under none. */
+/* Puts the client, or its group here, under the budget @b (NULL: none); a new budget is zeroed memory. */
 void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *client, struct gpurt_budget *b, u64 now)
 {
 	struct gpurt_sched_client *c = client->entry;
@@ -833,7 +832,7 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 		lost(s, c, now);
 }
 
-/* All segments of the client are over, whether it wants or not: its TSGs were killed. */
+/* Ends all segments of the client, because its TSGs were killed. */
 void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	if (!c->depth)
@@ -846,7 +845,7 @@ void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 
 /*
  * The client has @count TSGs now.  A client that loses its last TSG loses its place as well.  A driver asks
- * gpurt_on_runlist() whether a new TSG may run; no update is due.
+ * gpurt_on_runlist() whether a new TSG may run, so no update is due.
  */
 void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 count, u64 now)
 {
@@ -898,7 +897,7 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		gpurt_boost_refresh(s, c, now);	/* its group may have raised it without a segment */
 	}
 	decide(s, e, GPURT_CAUSE_GONE, now);
-	/* Its process may live on, with TSGs that the driver has. */
+	/* Its process may live on with TSGs in the driver. */
 	if (with_owner && s->runner == e)
 		ask(s, e->budget, GPURT_CAUSE_GONE, now);
 	if (e->group && !e->group->members)
@@ -918,7 +917,7 @@ u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client 
 	return gpurt_on_runlist(s, c) ? GPURT_STATE_RUNNING : GPURT_STATE_PENDING;
 }
 
-/* The group comes to that GPU. */
+/* Initialises the group's part on that GPU. */
 void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, struct gpurt_sched *s)
 {
 	*g = (struct gpurt_group_gpu){ .group = group, .sched = s };
@@ -932,8 +931,8 @@ void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, 
 }
 
 /*
- * A client that is in a segment of @level has become a member: its open segments are the group's from now on.  A tenure
- * that begins with it has at least that level.
+ * A client that is in a segment of @level has become a member: from now on its open segments are the group's.  If a
+ * tenure begins with it, the tenure has at least that level.
  */
 static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level, u64 now)
 {
@@ -948,7 +947,7 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level,
 	g->core.depth += c->depth - 1;
 }
 
-/* The client becomes a member, as it is.  Nothing forbids it. */
+/* The client becomes a member in its present state.  All checks have passed. */
 static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
 	bool had = has_job(c), granted = c->granted, owner, on;
@@ -960,7 +959,7 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	on = gpurt_on_runlist(s, c);
 	owner = s->runner == c;
 	level = c->level;
-	/* Its segments and its job go on meanwhile: a thread that looks then must not take them for ended. */
+	/* Its segments and its job go on meanwhile: readers must not take them for ended. */
 	c->moving = true;
 	c->hint = 0;
 	c->demoted = GPURT_NOT_DEMOTED;
@@ -973,7 +972,7 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	if (g->group->set == GPURT_PRIORITY_OWN)
 		g->group->set = c->set;
 	line_up_member(c, (u8)own);
-	/* The client's TSGs are on the runlist with those of the others, and theirs with those of an owner. */
+	/* The client's TSGs join the others' TSGs on the runlist, or theirs join the owner's. */
 	if (owner)
 		s->runner = e;
 	if (owner || (s->runner == e && !c->exempt))
@@ -990,12 +989,12 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	decide(s, NULL, GPURT_CAUSE_JOB, now);
 	if (c->depth && !on && s->runner == old && gpurt_on_runlist(s, c))
 		gained(s, c, now);
-	gpurt_boost_refresh(s, c, now);		/* the owner may be one that raises all its members */
+	gpurt_boost_refresh(s, c, now);		/* the group may own the GPU and raise all its members */
 }
 
 /*
- * Why gpurt_group_add(), or gpurt_group_move() with @moved, would not make the client a member if it and the group were
- * under one budget; 0: it would.  A host asks before it changes anything.
+ * Why gpurt_group_add(), or gpurt_group_move() with @moved, would refuse the client, apart from budgets; 0: it would
+ * not.  A host asks before it changes anything.
  */
 int gpurt_group_refusal(const struct gpurt_group_gpu *g, const struct gpurt_sched_client *c, bool moved)
 {
@@ -1018,9 +1017,9 @@ static int admit(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 ow
 }
 
 /*
- * The client, whose thread has priority @own, is a member from now on, until it is gone.  The priority that the control
- * plane has set for it is the group's, unless one was set for that.  -EBUSY: it is in a segment, or in a group already;
- * -EDQUOT: it is under another budget than the group.
+ * From now on, until it is gone, the client is a member; its thread has priority @own.  The priority that the control
+ * plane has set for the client becomes the group's, unless the group has one.  -EBUSY: the client is in a segment, or
+ * in a group already; -EDQUOT: it is under another budget than the group.
  */
 int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
@@ -1031,9 +1030,9 @@ int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32
 
 /*
  * The administrator makes the client a member, also in the middle of a segment: the cure where programs wait for one
- * another.  The client's open segments now count for the group, at the key of the group's tenure.  If the group is in
- * none, one begins, and the group comes after its equals.  Other errors than gpurt_group_add()'s: -EOPNOTSUPP, a tenure
- * would span GPUs of which one has a lock policy.
+ * another.  The client's open segments now count for the group, at the key of the group's tenure.  If the group has no
+ * tenure, one begins, and the group comes after its equals.  Unlike gpurt_group_add() it may also return -EOPNOTSUPP: a
+ * tenure would span GPUs, one with a lock policy.
  */
 int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u64 now)
 {
@@ -1041,8 +1040,8 @@ int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u6
 }
 
 /*
- * The control plane sets the group's level, 0..99, or GPURT_PRIORITY_OWN to undo: of a tenure under way
- * too, on all GPUs.  To be called for one of its GPUs.
+ * The control plane sets the group's level, 0..99, or GPURT_PRIORITY_OWN to undo, also for a tenure under way, on all
+ * GPUs.  To be called for one of its GPUs.
  */
 int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now)
 {

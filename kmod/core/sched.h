@@ -3,13 +3,12 @@
  * The scheduler decides which clients may be on the runlist of one GPU.
  *
  * Clients of one group own the GPU together (group.h).  Statements about a client in a queue, or about the runner, hold
- * for the entry of its group.  A client without a group is its own.
+ * for the entry of its group.  A client without a group is its own entry.
  *
- * A host (the kernel module, the emulator, the simulator) reports what clients do; the scheduler answers
- * through struct gpurt_sched_ops.  At any time the runlist image is one of two: everyone, time-sliced
- * (runner == NULL), or one client alone (runner), plus the exempt in both.  Every decision costs the same
- * however many clients there are, so what holds for all best-effort clients is said once, with a NULL
- * client, and never client by client.
+ * A host (the kernel module, the emulator, the simulator) reports what clients do; the scheduler answers through struct
+ * gpurt_sched_ops.  At any time the runlist image is one of two: everyone, time-sliced (runner == NULL), or one client
+ * alone (runner); both include the exempt.  Every decision costs the same however many clients there are.  So what
+ * holds for all best-effort clients is reported once, with a NULL client, and never client by client.
  *
  * What the policies select:
  *   timesliced     everyone, always
@@ -43,21 +42,21 @@ enum gpurt_demoted {
 };
 
 struct gpurt_sched_client {
-	struct gpurt_sched_client *entry;	/* stands in the queues for it: itself, or its group's on this GPU */
-	struct gpurt_group_gpu *group;	/* of the entry of a group; NULL: it is a client */
+	struct gpurt_sched_client *entry;	/* its entry in the queues: itself, or its group's on this GPU */
+	struct gpurt_group_gpu *group;	/* for the entry of a group; NULL: it is a client */
 	u32 depth;			/* open segments, nested ones counted; hosts read it at any time */
-	bool moving;			/* out of the queues, because it is becoming a member */
+	bool moving;			/* is becoming a member, hence in no queue */
 	u32 tsgs;
 	u8 own;				/* 0..99, the task's own priority */
 	u8 hint;			/* 1..99 asked for by this segment; 0: none */
 	u8 set;				/* by the control plane; GPURT_PRIORITY_OWN: none */
-	u8 level;			/* what decides: derived from the three and from demoted */
+	u8 level;			/* in the queues: derived from these three and from demoted */
 	bool runnable;			/* policy `job`: the task is ready to run */
 	bool exempt;
-	u8 demoted;			/* its budget was spent, or the bound of locks, in a... (enum gpurt_demoted) */
+	u8 demoted;			/* enum gpurt_demoted: in what its budget or lock_bound was used up */
 	bool granted;			/* has been told of the GPU in this segment or job */
-	u32 owed;			/* GPURT_EVENT_GRANT or RESUME: to be told yet (grants.h); 0: none */
-	u64 stamp;			/* of equals in a segment, those with lower ones came first */
+	u32 owed;			/* GPURT_EVENT_GRANT or RESUME, not yet told (grants.h); 0: none */
+	u64 stamp;			/* equals in a segment are in order of stamps */
 	struct list_head in_segments;	/* of gpurt_sched.segments; a member: of gpurt_group_gpu.inside */
 	struct list_head in_order;	/* of gpurt_sched.order; a member: of gpurt_group.members */
 	struct list_head in_jobs;	/* of gpurt_sched.jobs; a member: of gpurt_group_gpu.working */
@@ -67,7 +66,7 @@ struct gpurt_sched_client {
 	u64 preemptions;
 	u64 overruns;
 	u64 held_ns;			/* time as the runner; of a member: before it joined */
-	u64 joined_ns;			/* of a member: what its entry had of that then */
+	u64 joined_ns;			/* of a member: held_ns of its entry when it joined */
 };
 
 struct gpurt_sched;
@@ -86,16 +85,16 @@ struct gpurt_group_gpu {
 };
 
 struct gpurt_sched_ops {
-	/* Make the runlist be @only (everyone if NULL), plus the exempt. */
+	/* Make the runlist @only's (NULL: everyone's), plus the exempt. */
 	void (*commit)(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now);
 	/*
-	 * enum gpurt_event happened to @c.  With NULL, PREEMPT: everyone but the new runner and the exempt is
-	 * off the runlist now; RESUME: everyone is on it.
+	 * enum gpurt_event happened to @c.  @c NULL and PREEMPT: everyone but the new runner and the exempt is off the
+	 * runlist now; @c NULL and RESUME: everyone is on it.
 	 */
 	void (*event)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now);
 	/*
-	 * The thread of @c has to execute at @level from now on (boost.h): 0 is its own priority.  NULL: the host
-	 * cannot do that, and policy `boosted` is refused.
+	 * From now on the thread of @c must execute at @level (boost.h); 0 is its own priority.  NULL: the host cannot
+	 * do that, and policy `boosted` is refused.
 	 */
 	void (*raise)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
 	/*
@@ -112,12 +111,12 @@ struct gpurt_sched {
 	u32 policy;
 	struct gpurt_sched_client *runner;
 	bool updating;			/* policy `boosted`: an update is not over (gpurt_boost_over()) */
-	u64 since;			/* up to when the runner's time has been charged */
+	u64 since;			/* the runner's time has been charged up to here */
 	u64 runner_since;		/* since when it is the runner */
 	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  The host sets it */
 	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
-	bool behind;			/* clients of spent budgets are still to be demoted: a tick is due at once */
-	struct gpurt_budget *payer;	/* pays for the update that is not over; NULL: no budget does */
+	bool behind;			/* clients of spent budgets must still be demoted: a tick is due */
+	struct gpurt_budget *payer;	/* pays for the present update; NULL: no budget does */
 	u64 asked;			/* when the scheduler asked for that update */
 	/* A demoted client is in none of these: it runs when everyone does. */
 	struct gpurt_queue segments;	/* clients in a segment, by level */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "stuck.h"
 
-/* How many clients in segments are looked at: the exempt ones among them wait for nobody. */
+/* How many clients in segments are looked at.  Exempt ones do not wait for the owner. */
 #define SEARCHED 64
 
 /* Whether a client in a segment waits for the owner.  Costs the same however many there are. */
@@ -21,7 +21,7 @@ bool gpurt_stuck_asked(const struct gpurt_sched *s)
 	return false;
 }
 
-/* Whether it is the segment of the last look. */
+/* Whether the owner is in the segment of the last look. */
 static bool is_same(const struct gpurt_stuck *k, const struct gpurt_sched_client *c, u64 tenure)
 {
 	return k->since && k->tenure == tenure && k->segment == c->segments;
@@ -34,13 +34,13 @@ static bool moved(const struct gpurt_stuck *k, u64 limit, const struct gpurt_stu
 
 	if (time < limit)
 		time = limit;
-	/* Less than before: one that had executed has ended. */
+	/* Less than before: a thread that had executed has ended. */
 	return look->done != k->done || look->cpu < k->cpu || look->cpu - k->cpu > time / GPURT_STUCK_SHARE;
 }
 
 /*
- * The host has looked.  Returns true if it is to be told now that the owner is stuck.  The host
- * tells so once a segment, unless something moved in between.  With a @limit of 0 nothing is told.
+ * Called after the host's look.  Returns true if the host must report now that the owner is stuck: once a segment,
+ * unless something moved in between.  With a @limit of 0 nothing is reported.
  */
 bool gpurt_stuck_seen(struct gpurt_stuck *k, const struct gpurt_sched *s, u64 limit,
 		      const struct gpurt_stuck_look *look)
@@ -69,8 +69,8 @@ bool gpurt_stuck_seen(struct gpurt_stuck *k, const struct gpurt_sched *s, u64 li
 }
 
 /*
- * For how long the owner has been stuck, if that was reported; 0: it is not stuck.  A reader needs no lock: beside a
- * change it gets the old or the new answer.
+ * For how long the owner has been stuck, if that was reported; 0: it is not stuck.  Needs no lock: during a change a
+ * reader gets the old or the new answer.
  */
 u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u64 now)
 {
@@ -80,9 +80,9 @@ u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u
 }
 
 /*
- * Whether a client that is gone leaves others behind who may wait for it and are in segments: members of
- * its group on any GPU, or clients of the same budget.  @elsewhere: open segments of the same program on other GPUs.
- * gpurt_gone() takes the client out of its group: to be asked before.
+ * Whether a client that is gone leaves others behind that are in segments and may wait for it: members of its group on
+ * any GPU, or clients of the same budget.  @elsewhere: open segments of the same program on other GPUs.  To be called
+ * before gpurt_gone(), which takes the client out of its group.
  */
 bool gpurt_stuck_leaves(const struct gpurt_sched_client *c, u32 elsewhere)
 {

@@ -76,7 +76,7 @@ static struct gpurt_vgpu_tsg *at_place(struct gpurt_place *p)
 	return p ? list_entry(p, struct gpurt_vgpu_tsg, in_all) : NULL;
 }
 
-/* The TSG whose turn it is among those on the runlist: of its level, the one that has waited longest since its last. */
+/* The TSG on the runlist whose turn it is: the one of its level that has waited longest since its last turn. */
 static struct gpurt_vgpu_tsg *pick(const struct gpurt_vgpu *v)
 {
 	struct gpurt_vgpu_tsg *own, *exempt;
@@ -90,7 +90,7 @@ static struct gpurt_vgpu_tsg *pick(const struct gpurt_vgpu *v)
 	return own;
 }
 
-/* Whether no TSG on the runlist has work.  *@asked: whether one off the runlist has. */
+/* Whether no TSG on the runlist has work.  *@asked: whether a TSG off the runlist has work. */
 bool gpurt_vgpu_quiet(const struct gpurt_vgpu *v, bool *asked)
 {
 	bool quiet = !pick(v);
@@ -99,13 +99,13 @@ bool gpurt_vgpu_quiet(const struct gpurt_vgpu *v, bool *asked)
 	return quiet;
 }
 
-/* Whether @ring holds anyone but the TSG whose node in it is @mine. */
+/* Whether @ring holds any TSG besides the one with node @mine. */
 static bool others(const struct list_head *ring, const struct list_head *mine)
 {
 	return !list_empty(ring) && (ring->next != mine || mine->next != ring);
 }
 
-/* Whether anyone on the runlist waits for the holder's slice to end. */
+/* Whether a TSG on the runlist waits for the end of the holder's slice. */
 static bool contended(const struct gpurt_vgpu *v)
 {
 	const struct gpurt_vgpu_tsg *t = v->holder;
@@ -121,8 +121,8 @@ static u64 slice_of(const struct gpurt_vgpu *v, const struct gpurt_vgpu_tsg *t)
 }
 
 /*
- * Someone may be about to join the runlist.  Whole slices that the holder had for itself are over,
- * and from now on its slice ends in time.
+ * A TSG may be about to join the runlist.  Whole slices that the holder had alone are over, and from now on its slice
+ * ends in time.
  */
 static void renew(struct gpurt_vgpu *v)
 {
@@ -135,8 +135,8 @@ static void renew(struct gpurt_vgpu *v)
 }
 
 /*
- * Gives the GPU to whose turn it is, if it is free.  A context switch interrupted by a runlist update starts
- * anew, hence `loaded` is known only when it is over.
+ * Gives the GPU, if it is free, to the TSG whose turn it is.  A context switch that a runlist update interrupts starts
+ * anew, so `loaded` is set only when the switch is over.
  */
 static void dispatch(struct gpurt_vgpu *v)
 {
@@ -172,7 +172,7 @@ static void rotate(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 		list_move_tail(&t->in_exempt, &v->exempt);
 }
 
-/* The TSG has no work any more: out of the rings, and off the GPU. */
+/* Takes a TSG without work out of the rings and off the GPU. */
 static void retire(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 {
 	if (v->holder == t)
@@ -201,7 +201,7 @@ static void complete(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpur
 	v->ops->done(v, t, w, v->now);
 }
 
-/* A GPU that executes nothing takes up what it may at the time it has reached. */
+/* A GPU that executes nothing begins what it may at the time it has reached. */
 static void take_up(struct gpurt_vgpu *v)
 {
 	dispatch(v);
@@ -209,7 +209,7 @@ static void take_up(struct gpurt_vgpu *v)
 		execute(v);
 }
 
-/* The GPU does by itself what is due at the time it has reached. */
+/* Carries out what is due at the time that the GPU has reached. */
 void gpurt_vgpu_happen(struct gpurt_vgpu *v)
 {
 	struct gpurt_vgpu_tsg *t = v->holder;
@@ -244,15 +244,15 @@ void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, voi
 	INIT_LIST_HEAD(&v->exempt);
 }
 
-/* Whether the GPU is about to be free.  A partition may have come to that time because something was due on another. */
+/* Whether the GPU is about to be free.  A partition may have reached this time because of an event on another. */
 static bool frees(const struct gpurt_vgpu *v)
 {
 	return v->now < v->ready_at || (v->now == v->ready_at && v->whole);
 }
 
 /*
- * When what executes will next complete, or its slice end.  Not inlined, as get_on(): each begin and end asks idle GPUs
- * several times, which need not save registers for this.
+ * When executing work will next complete, or its slice end.  Not inlined, like get_on(): each begin and end asks idle
+ * GPUs several times, and these calls should save no registers for this.
  */
 static noinline u64 executes_until(const struct gpurt_vgpu *v)
 {
@@ -272,8 +272,8 @@ static noinline u64 executes_until(const struct gpurt_vgpu *v)
 }
 
 /*
- * When the GPU will next do something by itself; U64_MAX: never.  For a partition this holds unless another partition's
- * next event comes earlier, which may change this one's.
+ * When the GPU will next do something by itself; U64_MAX: never.  For a partition this holds only until another
+ * partition's earlier event, which may change it.
  */
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 {
@@ -288,7 +288,7 @@ u64 gpurt_vgpu_next_of_all(const struct gpurt_vgpu *v)
 	return v->whole ? gpurt_whole_next(v->whole) : gpurt_vgpu_next(v);
 }
 
-/* Work that executes gets on for @ns. */
+/* Executing work advances by @ns. */
 static noinline void get_on(struct gpurt_vgpu *v, u64 ns)
 {
 	struct gpurt_vgpu_work *w, *run[GPURT_ENGINE_COUNT];
@@ -303,7 +303,7 @@ static noinline void get_on(struct gpurt_vgpu *v, u64 ns)
 	}
 }
 
-/* Lets time pass until @when, at which nothing before has been due. */
+/* Lets time pass until @when.  Nothing must be due before. */
 void gpurt_vgpu_pass(struct gpurt_vgpu *v, u64 when)
 {
 	if (v->executing && when > v->now)
@@ -335,8 +335,8 @@ static bool catch_up_alone(struct gpurt_vgpu *v, u64 now, u32 most)
 }
 
 /*
- * Brings the GPU towards @now by at most @most things that happen on it.  True: it is there; false: more is due, and
- * the GPU's time is still that of the last thing.
+ * Brings the GPU towards @now by at most @most events on it.  Returns true if it is there; false: more is due, and the
+ * GPU's time is the time of the last event.
  */
 bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
 {
@@ -354,7 +354,7 @@ void gpurt_vgpu_stand_still_alone(struct gpurt_vgpu *v, u64 now)
 }
 
 /*
- * The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there.  All
+ * The GPU did nothing since the time that it has reached; from @now it continues as it would have from there.  All
  * partitions of a GPU stand still together.
  */
 void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
@@ -366,7 +366,7 @@ void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
 }
 
 /*
- * Makes the runlist be @only (everyone if NULL) at the time that the GPU has reached.  Whatever executes is preempted
+ * Makes the runlist @only's (NULL: everyone's) at the time that the GPU has reached.  Whatever executes is preempted
  * and the GPU stalls for alpha.  Returns the time at which the update is over.
  */
 u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only)
@@ -394,8 +394,8 @@ void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx)
 }
 
 /*
- * The TSGs of an exempt context are on every runlist.  To be followed by a commit where that changes the
- * present one.  They take their places among the other exempt ones in order of turns.
+ * The TSGs of an exempt context are on every runlist.  A commit must follow if that changes the present runlist.  The
+ * TSGs take their places among the other exempt ones in order of turns.
  */
 void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool exempt, u64 now)
 {
@@ -424,8 +424,8 @@ void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool ex
 
 /*
  * From now on the TSGs of @ctx, which is in no group, are on the runlist of @group.  They take their places among the
- * group's in order of turns.  Those whose places are not among the group's first GPURT_VGPU_MERGE come last.
- * The module has interrupts off meanwhile, and users choose how many TSGs there are.
+ * group's in order of turns, but only among its first GPURT_VGPU_MERGE; the rest come last.  The module has interrupts
+ * off meanwhile, and users choose how many TSGs there are.
  */
 void gpurt_vgpu_unite(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, struct gpurt_vgpu_ctx *group, u64 now)
 {
@@ -494,7 +494,7 @@ void gpurt_vgpu_demand_of(struct gpurt_vgpu_demand *d, const struct gpurt_submit
 		d->intensity = GPURT_INTENSITY_COMPUTE;
 }
 
-/* How long that takes on the units of the GPU without conflicts, in ns, rounded up. */
+/* The demand's duration on the units of the GPU without conflicts, in ns, rounded up. */
 u64 gpurt_vgpu_time(const struct gpurt_vgpu *v, const struct gpurt_vgpu_demand *d)
 {
 	u64 units = d->parallel ? v->units : 1;
@@ -537,7 +537,7 @@ u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	return gpurt_vgpu_submit_as(v, t, w, &d, now);
 }
 
-/* Takes all unfinished items out of @t: their memory is the caller's, which keeps track of it. */
+/* Takes all unfinished items out of @t.  The caller owns their memory, and must still know where it is. */
 void gpurt_vgpu_empty(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now)
 {
 	u32 e;
@@ -549,7 +549,7 @@ void gpurt_vgpu_empty(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now)
 	gpurt_vgpu_happen(v);
 }
 
-/* Takes one unfinished item out of @t, for its memory to be freed; NULL when there is none left. */
+/* Takes one unfinished item out of @t, so that the caller can free it; NULL: no item is left. */
 struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now)
 {
 	struct gpurt_vgpu_work *w = NULL;

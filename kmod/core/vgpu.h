@@ -2,26 +2,24 @@
 /*
  * A virtual GPU that behaves as the analyses assume a real one does.
  *
- * The GPU executes TSGs from a runlist in turns.  Each TSG that has work gets a time slice, then
- * the next one; alone, a TSG keeps the GPU.  Turns follow interleave levels (interleave.h) if
- * everyone is on the runlist: all TSGs of one level take turns in round robin.  Where only one
- * context is, levels do not count.  Loading another TSG's context than the last one costs theta.
- * Committing a new runlist preempts at once and stalls the GPU for alpha.
- * Within the TSG that holds the GPU the execution engine and the copy engine work side by side,
- * each in submission order.  An item with a fence starts only when everything submitted to its TSG
- * before it has completed.
+ * The GPU executes TSGs from a runlist in turns.  Each TSG that has work gets a time slice, then the next TSG does;
+ * alone, a TSG keeps the GPU.  Turns follow interleave levels (interleave.h) if everyone is on the runlist: all TSGs of
+ * one level take turns in round robin.  Where only one context is on it, levels do not count.  Loading a TSG's context
+ * costs theta, unless it was loaded last.  Committing a new runlist preempts at once and stalls the GPU for alpha.
+ * Within the TSG that holds the GPU the execution engine and the copy engine work side by side, each in submission
+ * order.  An item with a fence starts only when everything submitted to its TSG before it has completed.
  *
- * A kernel may say whether it is memory or compute intensive, and by what factor another one of its kind slows it down.
- * It is slowed down so while a kernel of that kind is queued in another context, on the runlist or off it.  Where the
- * GPU is a partition of one (whole.h), memory-intensive kernels are also slowed down across partitions.
+ * A kernel may say whether it is memory or compute intensive, and by what factor another kernel of that kind slows it
+ * down.  It is slowed down while such a kernel is queued in another context, on the runlist or off it.  If the GPU is a
+ * partition (whole.h), memory-intensive kernels are also slowed down across partitions.
  *
- * The runlist is everyone's TSGs or one context's (and the exempt contexts'); changing it costs the same
- * however many there are.  Contexts of a group are on the runlist together, as that of one more context
- * which has no TSGs of its own.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen
- * next.  The caller serialises calls and owns all memory; the operations must not call back into the GPU.
+ * The runlist has everyone's TSGs, or one context's and those of exempt contexts; changing it costs the same however
+ * many there are.  Contexts of a group are on the runlist together, by one more context that has no TSGs of its own.
+ * Time is an argument; gpurt_vgpu_next() says when something will happen next.  The caller serialises calls and owns
+ * all memory; the operations must not call back into the GPU.
  *
- * A call first does everything that is due at its time, however much that is.  A host that must not take long calls
- * gpurt_vgpu_catch_up() before, and gpurt_vgpu_stand_still() if too much is due.
+ * A call first does everything that is due at its time, however much that is.  A host whose calls must be short first
+ * calls gpurt_vgpu_catch_up(), and gpurt_vgpu_stand_still() if too much is due.
  */
 #ifndef GPURT_CORE_VGPU_H
 #define GPURT_CORE_VGPU_H
@@ -30,7 +28,7 @@
 #include "interleave.h"
 #include "pace.h"
 
-#define GPURT_VGPU_MERGE	512U	/* TSGs of a group that one who joins is compared with */
+#define GPURT_VGPU_MERGE	512U	/* TSGs of a group that a joining context's are compared with */
 
 enum gpurt_intensity {
 	GPURT_INTENSITY_NONE,		/* not known: nothing slows it down */
@@ -45,7 +43,7 @@ struct gpurt_vgpu_demand {
 	u32 engine;
 	u32 intensity;			/* enum gpurt_intensity */
 	u32 conflict;			/* in thousandths, GPURT_FACTOR_ONE to GPURT_FACTOR_MAX */
-	bool parallel;			/* the duration is that on one unit; those of the GPU divide it */
+	bool parallel;			/* the duration is for one unit; the GPU's units divide it */
 	bool fence;
 };
 
@@ -55,13 +53,13 @@ struct gpurt_vgpu_work {
 	struct gpurt_pace pace;		/* what is still to do */
 	u32 engine;
 	u32 intensity;			/* enum gpurt_intensity */
-	u32 conflict;			/* slowed down by this where another one is queued, in thousandths */
+	u32 conflict;			/* slow-down while another one is queued, in thousandths */
 	bool fence;
 };
 
 struct gpurt_vgpu_ctx {
-	struct list_head ready;		/* TSGs that have work, of all contexts that are together with it */
-	struct gpurt_vgpu_ctx *together;	/* on whose runlist its TSGs are: itself, or the context of its group */
+	struct list_head ready;		/* TSGs with work, of all contexts that are together with it */
+	struct gpurt_vgpu_ctx *together;	/* the context whose runlist has its TSGs: itself or its group's */
 	u32 queued[GPURT_INTENSITY_COUNT];	/* work items by intensity */
 	bool exempt;
 };
@@ -69,12 +67,12 @@ struct gpurt_vgpu_ctx {
 struct gpurt_vgpu_tsg {
 	struct gpurt_vgpu_ctx *ctx;
 	struct gpurt_place in_all;	/* in gpurt_vgpu.ready, while there is work */
-	struct list_head in_ctx;	/* of the context's, likewise */
-	struct list_head in_exempt;	/* of gpurt_vgpu.exempt, likewise, if the context is exempt */
+	struct list_head in_ctx;	/* in the context's ready list, likewise */
+	struct list_head in_exempt;	/* in gpurt_vgpu.exempt, likewise, if the context is exempt */
 	struct list_head queue[GPURT_ENGINE_COUNT];
 	u64 submitted;			/* numbers given out */
 	u64 slice;			/* its own; 0: that of the GPU */
-	u64 turn;			/* all rings are in this order */
+	u64 turn;			/* the order of all rings */
 	u32 queued;			/* work items not yet completed */
 };
 
@@ -91,12 +89,12 @@ struct gpurt_vgpu_ops {
 struct gpurt_vgpu {
 	const struct gpurt_vgpu_ops *ops;
 	void *host;			/* the caller's own */
-	u64 slice;			/* L; given as 0: no time slicing */
+	u64 slice;			/* L; 0 at initialisation: no time slicing */
 	u64 theta;
 	u64 alpha;
-	u64 units;			/* that divide a parallel kernel */
+	u64 units;			/* number of units, which divide a parallel kernel */
 	bool copy_engine;		/* false: copies take the execution engine */
-	struct gpurt_whole *whole;	/* of which it is a partition; NULL: none */
+	struct gpurt_whole *whole;	/* the GPU that it is a partition of; NULL: none */
 	struct list_head in_whole;
 
 	u64 now;			/* everything up to here has happened */
@@ -106,10 +104,10 @@ struct gpurt_vgpu {
 	u64 ready_at;			/* stalled or switching until then */
 	u64 slice_end;			/* of the current TSG */
 	bool executing;			/* the current TSG's work progresses */
-	u64 turns;			/* given out */
+	u64 turns;			/* turns given so far */
 	struct gpurt_interleave ready;	/* TSGs with work */
-	u32 asking;			/* how many they are */
-	struct list_head exempt;	/* those of exempt contexts */
+	u32 asking;			/* number of TSGs with work */
+	struct list_head exempt;	/* TSGs with work, of exempt contexts */
 	u32 users[GPURT_INTENSITY_COUNT];	/* contexts with work of each intensity */
 };
 

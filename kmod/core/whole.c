@@ -12,7 +12,7 @@ void gpurt_whole_init(struct gpurt_whole *whole, u32 cross)
 	whole->cross = cross;
 }
 
-/* @v, which has never had work, becomes a partition.  Its time is that of the others from now on. */
+/* @v, which has never had work, becomes a partition.  From now on it has the others' time. */
 void gpurt_whole_add(struct gpurt_whole *whole, struct gpurt_vgpu *v)
 {
 	if (!list_empty(&whole->parts))
@@ -21,7 +21,7 @@ void gpurt_whole_add(struct gpurt_whole *whole, struct gpurt_vgpu *v)
 	list_add_tail(&v->in_whole, &whole->parts);
 }
 
-/* @v, which has no work any more, is no partition any more. */
+/* @v, which no longer has work, stops being a partition. */
 void gpurt_whole_remove(struct gpurt_vgpu *v)
 {
 	list_del_init(&v->in_whole);
@@ -41,7 +41,7 @@ u32 gpurt_whole_factor(const struct gpurt_whole *whole, const struct gpurt_vgpu 
 	return GPURT_FACTOR_ONE;
 }
 
-/* The partition on which something happens first, and when; NULL, U64_MAX: on none. */
+/* The partition with the next event, and when; NULL, U64_MAX: no event. */
 static struct gpurt_vgpu *first(const struct gpurt_whole *whole, u64 *when)
 {
 	struct gpurt_vgpu *v = NULL;
@@ -69,8 +69,8 @@ u64 gpurt_whole_next(const struct gpurt_whole *whole)
 }
 
 /*
- * Lets time pass on all partitions.  Work that executes on the other partitions until then slows a
- * kernel down: passing time changes nothing of that.
+ * Lets time pass on all partitions.  A kernel is slowed down by work that executes on other partitions until then, and
+ * passing time does not change which.
  */
 static void pass(struct gpurt_whole *whole, u64 when)
 {

@@ -2,10 +2,9 @@
 /*
  * A GPU that is divided into partitions, each of which is a virtual GPU with its own runlist.
  *
- * Partitions execute at once.  A memory-intensive kernel is slowed down by a factor while another
- * partition executes one too.  So each start and end of such a kernel changes the pace of those in
- * the others.  Hence all partitions are brought to a time together, and what happens on them
- * happens in order.
+ * Partitions execute at once.  A memory-intensive kernel is slowed down by a factor while another partition also
+ * executes one.  So each start and end of such a kernel changes the pace of kernels on the other partitions.  Hence all
+ * partitions advance together, and their events happen in order.
  *
  * The caller serialises calls for all partitions.  An operation on one of them (vgpu.h) may report what happened on
  * others before.  gpurt_whole_next() says when something will happen on any.

@@ -110,7 +110,7 @@ bool gpurt_job_can_notify(void)
  * threads in all.  A look at other clients sees the SOME_THREADS oldest threads of each client, and PART of these
  * clients and threads (and the rest of the last client's).  The lists keep the order of turns, so the next look
  * continues where this one stops.  Best-effort clients, however many, do not delay the look at a client that has been
- * real-time. They do not make a look much longer either: real-time tasks of this CPU wait for it.
+ * real-time.  They do not make a look much longer either: real-time tasks of this CPU wait for it.
  */
 #define THREADS 1024U
 #define SOME_THREADS 512U

@@ -35,7 +35,7 @@
 #include "../uapi/gpurt.h"
 
 /*
- * The version of this interface.  A change that makes an older driver wrong changes the version. New members are added
+ * The version of this interface.  A change that makes an older driver wrong changes the version.  New members are added
  * at the end of struct gpurt_driver_ops.  The size says which members the driver knows; later members count as zero.
  */
 #define GPURT_DRIVER_VERSION 1
@@ -82,8 +82,8 @@ struct gpurt_work_ops {
 	/* The same for all work of the client. */
 	int (*idle)(void *driver, void *ctx, u64 *when);
 	/*
-	 * In process context.  Errors as GPURT_IOC_TSG_SHAPE; -EPERM if the shape needs a caller with @real_time. NULL:
-	 * TSGs have no levels and slices of their own.
+	 * In process context.  Errors as GPURT_IOC_TSG_SHAPE; -EPERM if the shape needs a caller with @real_time.
+	 * NULL:  TSGs have no levels and slices of their own.
 	 */
 	int (*tsg_shape)(void *driver, void *ctx, const struct gpurt_tsg_shape *shape, bool real_time);
 };
@@ -255,9 +255,9 @@ struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *
 
 /*
  * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, must be on the
- * runlist. A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own (a
- * channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL: the
- * TSG's process is no client.  The driver also asks for a new TSG, which is off while another client has the GPU.
+ * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own
+ * (a channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL:
+ * the TSG's process is no client.  The driver also asks for a new TSG, which is off while another client has the GPU.
  *
  * Both know exemptions of clients only.  For them a process without a client is best effort, whatever the rules say:
  * see gpurt_process_is_exempt().

@@ -2,7 +2,7 @@
 /*
  * A patched driver knows processes that have TSGs, gpurt knows clients: here both are found by process.  A process may
  * have very many clients, and may open and close TSGs very often.  Drivers wait for the lock with locks of their own
- * held. So the lock is never held for longer than it takes to notify a few clients.  The client that has the GPU is
+ * held.  So the lock is never held for longer than it takes to notify a few clients.  The client that has the GPU is
  * notified at once, and so are all clients if there are few.  A worker notifies the others, a few at a time.
  */
 #include <linux/pid.h>

@@ -97,7 +97,7 @@ static struct gpurt_client *find_runner(const struct gpurt_gpu *gpu, const struc
 /*
  * Called with openers_lock held, and while no client is freed.  The client to take off next.  On the GPU of the first
  * listed client this is the process's client that owns the GPU, else its client that has the bus, else the first
- * itself. NULL: all have been taken off.
+ * itself.  NULL: all have been taken off.
  */
 static struct gpurt_client *next(struct gpurt_opener *opener)
 {

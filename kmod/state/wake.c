@@ -48,7 +48,7 @@ int gpurt_doze(const struct gpurt_patience *p)
  * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where a thread of FIFO priority 1 does the work of
  * ordinary interrupts.  There the GPU's thread wakes the callers of a real-time client, elsewhere an interrupt does.
  * An ordinary worker wakes callers of a best-effort client, because its user chooses how many they are and how often
- * they are woken. It also wakes callers of a real-time client beyond the first few: gpurt_file_wake_poll().
+ * they are woken.  It also wakes callers of a real-time client beyond the first few: gpurt_file_wake_poll().
  */
 static void wake_poll(struct gpurt_client *client)
 {

@@ -3,7 +3,7 @@
  * A spatial virtual GPU: jobs hold disjoint sets of its units.
  *
  * A job holds its units and a slot from dispatch until its host frees them, at the end of its kernel or after its copy
- * out. Its kernel executes over [start, end).  At each time that gpurt_sgpu_next() names, the host calls
+ * out.  Its kernel executes over [start, end).  At each time that gpurt_sgpu_next() names, the host calls
  * gpurt_sgpu_advance(), which counts how long some kernel executed.  Time must not run backwards.
  *
  * With two slots the first job takes units from the bottom and the other one from the top.  So sets are disjoint iff
