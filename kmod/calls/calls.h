@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The ways in: what each file offers. */
+/* Entry points: what each file offers. */
 #ifndef GPURT_CALLS_ROOM_H
 #define GPURT_CALLS_ROOM_H
 

@@ -2,9 +2,9 @@
 /*
  * /dev/gpurt: descriptors and the processes that open them.
  *
- * A descriptor belongs to the process that opened it.  Another process that holds the descriptor can do nothing with
- * it.  The descriptor's clients end when its opener does, even if another process still holds the
- * descriptor.  Then exits.c has reported that the opener exits or executes another program.
+ * A descriptor belongs to the process that opened it.  Another process that holds it can do nothing with it.  The
+ * descriptor's clients end when exits.c reports that the opener exits or executes another program, even if another
+ * process still holds the descriptor.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>

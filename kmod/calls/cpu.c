@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The CPU of the GPUs' threads, which the administrator may choose.  When a CPU goes offline, as all but one do during
- * suspend, the kernel moves its threads away and forgets where they belonged.  So each thread is bound again whenever
- * that CPU comes back.
+ * suspend, the kernel moves its threads away and forgets their CPU.  So each thread is bound again whenever that CPU
+ * comes back.
  */
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
@@ -19,7 +19,7 @@ MODULE_PARM_DESC(thread_cpu, "CPU of the GPUs' threads, which poll under policy 
 
 static int hotplug_state;
 
-/* Called while the GPU has its thread.  Without the CPU the thread runs anywhere, until the CPU is online. */
+/* Called while the GPU has its thread.  While the CPU is offline the thread runs on any CPU. */
 void gpurt_cpu_bind(struct gpurt_gpu *gpu)
 {
 	if (gpurt_thread_cpu >= 0 && cpu_online(gpurt_thread_cpu))

@@ -59,7 +59,7 @@ static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
 	struct gpurt_wait granted = { .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
 	int err = gpurt_wait_for(client, &granted);
 
-	b->flags |= GPURT_BEGIN_BEGUN;	/* if the call is made again it begins nothing */
+	b->flags |= GPURT_BEGIN_BEGUN;	/* the same call made again begins nothing */
 	if (err)
 		return err;
 	b->flags &= ~(u32)GPURT_BEGIN_BEGUN;
@@ -67,13 +67,13 @@ static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
 	return 0;
 }
 
-/* Whether a thread of the client is raised, or was and may have to be lowered. */
+/* Whether a thread of the client is raised, or may have to be lowered. */
 static bool is_raised(const struct gpurt_client *client)
 {
 	return READ_ONCE(client->boost.raised.task);
 }
 
-/* Begins a segment.  Under policy `boosted` the outermost one is that of a thread that may be raised. */
+/* Begins a segment.  Under policy `boosted` the thread of an outermost begin must have the right to be raised. */
 static noinline int begin_boosted(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
 {
 	bool raised;
@@ -89,7 +89,7 @@ static noinline int begin_boosted(struct gpurt_client *client, u32 own, u32 form
 	return err;
 }
 
-/* The same.  Where no thread is raised, that costs next to nothing. */
+/* Begins a segment.  Where no thread is raised, the check costs next to nothing. */
 static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
 {
 	int err;
@@ -202,7 +202,7 @@ static long do_tsg_shape(struct gpurt_client *client, union gpurt_argument *a)
 	if (!gpu->ops.work->tsg_shape)
 		return -EOPNOTSUPP;
 	err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, &a->shape, false);
-	/* Nobody is asked for a capability that he does not need. */
+	/* A caller is asked for a capability only if it is needed. */
 	if (err == -EPERM && may_have(gpurt_raised_own(current), 1))
 		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, &a->shape, true);
 	return err;
@@ -263,15 +263,15 @@ static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
 
 /* Conditions of a call. */
 enum {
-	WORK	= 1 << 0,	/* a GPU whose work the module sees */
-	AGENTS	= 1 << 1,	/* one that agents switch */
-	LOCKED	= 1 << 2,	/* file->lock */
-	HELD	= 1 << 3,	/* the GPU held alive, inside that lock */
+	WORK	= 1 << 0,	/* needs a GPU whose work the module sees */
+	AGENTS	= 1 << 1,	/* needs a GPU that agents switch */
+	LOCKED	= 1 << 2,	/* called with file->lock held */
+	HELD	= 1 << 3,	/* called with the GPU held alive, inside that lock */
 };
 
 /*
- * A call is a client's (@call), or the descriptor's (@file_call).  Neither: it is about jobs that share a GPU in space,
- * and only the user-space host has it.
+ * A call belongs to a client (@call) or to the descriptor (@file_call).  With neither, it is about jobs that share a
+ * GPU in space, which only the user-space host supports.
  */
 static const struct handler {
 	long (*call)(struct gpurt_client *client, union gpurt_argument *a);
@@ -343,7 +343,7 @@ static int get_argument(const struct gpurt_call *call, union gpurt_argument *arg
 	return err ? err : gpurt_call_check(call, argument);
 }
 
-/* Copies the call's answer to the caller's structure: one field after most begins, which are the most frequent call. */
+/* Copies the call's answer to the caller's structure.  After most begins, the most frequent call, it is one field. */
 static int put_answer(const struct gpurt_call *call, const union gpurt_argument *argument, void __user *user)
 {
 	if (call->code == GPURT_IOC_BEGIN && !(argument->begin.flags & GPURT_BEGIN_WAIT))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The control plane's GET commands, which are all dumps.  They do not take the gate: an unprivileged reader must not
- * delay a decision.  Process numbers are those of the reader's namespace, and are told to those who may know them.
+ * delay a decision.  Process numbers are those of the reader's namespace, and only readers who may know them get them.
  *
- * Users choose how many clients there are.  So wherever all clients are met, other tasks may execute in between, in a
- * kernel without full preemption, too.
+ * Users choose how many clients there are.  So walks over all clients let other tasks execute in between, also in a
+ * kernel without full preemption.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -25,10 +25,10 @@
 /* How far a dump has got. */
 struct cursor {
 	bool started;
-	u32 gpu;			/* the next one */
-	u32 last;			/* the last one of this dump */
-	u64 item;			/* within the GPU: the last one that was sent */
-	u64 newest;			/* client at the start: users may open and close the device without end */
+	u32 gpu;			/* the next GPU */
+	u32 last;			/* the last GPU of this dump */
+	u64 item;			/* within the GPU: the last item that was sent */
+	u64 newest;			/* newest client at the start: users may open the device without end */
 };
 
 static struct cursor *cursor_of(struct netlink_callback *cb)
@@ -37,7 +37,7 @@ static struct cursor *cursor_of(struct netlink_callback *cb)
 	return (struct cursor *)cb->ctx;
 }
 
-/* Not a start() operation: one of those cannot say why it refuses. */
+/* Not a start() operation, which could not say why it refuses. */
 static int start(struct netlink_callback *cb)
 {
 	struct nlattr **attrs = compat_dump_attrs(cb);
@@ -60,7 +60,7 @@ static int start(struct netlink_callback *cb)
 	return 0;
 }
 
-/* Whether the reader may know which process the client is: it is its user's, or the reader is the administrator. */
+/* Whether the reader may know the client's process: it is the reader's user's, or the reader is the administrator. */
 static bool is_known(struct netlink_callback *cb, const struct gpurt_client *client)
 {
 	return uid_eq(NETLINK_CREDS(cb->skb)->uid, client->uid) || netlink_capable(cb->skb, CAP_NET_ADMIN);
@@ -113,7 +113,7 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 			       nla_put_u32(skb, GPURT_A_CROSS_THOUSANDTHS, part.cross)));
 }
 
-/* A member of the group that is inside a segment on that GPU, else any member; NULL: none is left. */
+/* A member of the group that is in a segment on that GPU, else any member; NULL: no member is left. */
 static struct gpurt_client *member_of(struct gpurt_gpu *gpu, const struct gpurt_seat *seat)
 {
 	struct gpurt_client *client, *found = NULL;
@@ -177,7 +177,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		      (*gpu->device && nla_put_string(skb, GPURT_A_DEVICE, gpu->device)) || put_shape(skb, gpu));
 }
 
-/* Up to now.  The scheduler has charged the runner only up to its last decision. */
+/* Ownership up to now: the scheduler has charged the runner only up to its last decision. */
 static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
 	u64 ns = gpurt_client_held(c);
@@ -307,7 +307,7 @@ static int put_holder(struct sk_buff *skb, struct netlink_callback *cb, const st
 
 	if (!client)
 		return 0;
-	since = READ_ONCE(n->since);	/* before the clock, for it may be given the bus anew meanwhile */
+	since = READ_ONCE(n->since);	/* read before the clock: the client may get the bus anew meanwhile */
 	return nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
 	       nla_put_u32(skb, GPURT_A_PID, pid_for_reader(cb, client)) ||
 	       nla_put_string(skb, GPURT_A_COMM, is_known(cb, client) ? client->comm : "") ||
@@ -359,17 +359,16 @@ int gpurt_nl_get(struct sk_buff *skb, struct netlink_callback *cb)
 }
 
 /*
- * GPURT_CMD_GET_RULES.  A dump of many messages takes several calls, between which rules may
- * change.  The dump tells of the rules in the order in which they were made, up to the last one
- * made before the dump began.  So it ends however many are made meanwhile.  After a change the
- * kernel marks its messages with NLM_F_DUMP_INTR.
+ * GPURT_CMD_GET_RULES.  A dump of many messages takes several calls, between which rules may change.  The dump has the
+ * rules in the order in which they were made, up to the last rule made before the dump began.  So it ends however many
+ * are made meanwhile.  After a change the kernel marks its messages with NLM_F_DUMP_INTR.
  *
- * How far such a dump has got: ids of rules.
+ * The cursor holds how far such a dump has got: ids of rules.
  */
 struct rules_cursor {
 	bool started;
-	u64 after;			/* the last one that was sent */
-	u64 last;			/* of this dump */
+	u64 after;			/* the last rule that was sent */
+	u64 last;			/* the last rule of this dump */
 };
 
 struct rules_dump {
@@ -380,8 +379,8 @@ struct rules_dump {
 };
 
 /*
- * As of clients, a process is told to readers of its user and to those with CAP_NET_ADMIN.  Names and paths are told to
- * the latter only, for they are those of anyone's processes.
+ * As with clients, readers of the process's user and readers with CAP_NET_ADMIN get the process.  Only the latter get
+ * names and paths, which may be of anyone's processes.
  */
 static int put_process(const struct rules_dump *d, const struct gpurt_rule_entry *rule)
 {

@@ -24,8 +24,7 @@ static u64 get_u64(struct genl_info *info, u32 attr, u64 otherwise)
 }
 
 /*
- * Does a command's work on one GPU, which is held alive.  Returns -errno, or how many clients the
- * command changed.
+ * Does a command's work on one GPU, which is held alive.  Returns -errno, or the number of changed clients.
  */
 typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, void *about);
 
@@ -46,13 +45,13 @@ static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, void *about)
 	return ret;
 }
 
-/* Does it to the GPU that the message names, or to all.  Returns the count, or the first error. */
+/* Calls @fn for the GPU that the message names, or for all.  Returns the sum of its results, or the first error. */
 static int each_gpu(struct genl_info *info, gpu_fn fn, void *about)
 {
 	int ret, count = 0;
 	u32 i;
 
-	/* Pairs with client_join(): what was changed before holds for clients that the walk does not meet. */
+	/* Pairs with client_join(): earlier changes hold for clients that the walk does not meet. */
 	smp_mb();
 	if (info->attrs[GPURT_A_GPU]) {
 		ret = one_gpu(nla_get_u32(info->attrs[GPURT_A_GPU]), fn, info, about);
@@ -82,7 +81,7 @@ static int to_clients(struct gpurt_gpu *gpu, struct genl_info *info, void *fn)
 	return 0;
 }
 
-/* Does it to every client of the GPU that the message names, or of all. */
+/* Calls @fn for every client of the GPU that the message names, or of all GPUs. */
 static int each_client(struct genl_info *info, client_fn fn)
 {
 	return each_gpu(info, to_clients, &fn);
@@ -101,7 +100,7 @@ static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid
 	return count;
 }
 
-/* Whether policy `boosted` can order it, if the process is a client of the GPU. */
+/* Whether policy `boosted` can order the priority, if the process is a client of the GPU. */
 static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid)
 {
 	u32 priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
@@ -119,7 +118,7 @@ static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *p
 	return 0;
 }
 
-/* To every client of the process that the message names, by its number in the sender's namespace. */
+/* Sets it for every client of the process that the message names by its number in the sender's namespace. */
 static int set_priority_of(struct genl_info *info)
 {
 	u32 priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
@@ -171,8 +170,7 @@ static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, void *allow
 }
 
 /*
- * Returns the attribute that names the message's allowance, with its text or process; 0: none, or
- * several.
+ * Returns the attribute that names the message's allowance, with its text or process; 0: no such attribute, or several.
  */
 static u32 which_allowance(struct genl_info *info, char *path, size_t size, struct pid **pid)
 {
@@ -200,10 +198,10 @@ static bool is_process(struct pid *pid)
 /* A look at the budgets of all members of groups. */
 struct budgets_look {
 	u64 round;
-	const struct gpurt_allowance *made;	/* for which all members of a group may not be under another one */
+	const struct gpurt_allowance *made;	/* the new one: no member of its group may be under another */
 };
 
-/* Whether the budget would hold for some members of a group only. */
+/* Whether the budget would hold for only some members of a group. */
 static int check_members(struct gpurt_gpu *gpu, struct genl_info *info, void *about)
 {
 	struct gpurt_allowance *wanted;
@@ -227,7 +225,7 @@ static int check_members(struct gpurt_gpu *gpu, struct genl_info *info, void *ab
 	return two ? -EDQUOT : 0;
 }
 
-/* Called with one_at_a_time held, by a command for some GPUs.  A budget is all its clients', whatever their GPU. */
+/* Called with one_at_a_time held, by a command for some GPUs.  A budget holds for its clients on all GPUs. */
 static int check_groups(struct genl_info *info, const struct gpurt_allowance *allowance)
 {
 	static u64 rounds;
@@ -247,7 +245,7 @@ static int check_groups(struct genl_info *info, const struct gpurt_allowance *al
 
 static int change_budget(struct genl_info *info, u32 attr, const char *path, struct pid *pid, bool make)
 {
-	static DEFINE_MUTEX(one_at_a_time);	/* an allowance that settles must not be given a budget meanwhile */
+	static DEFINE_MUTEX(one_at_a_time);	/* an allowance that settles must not get a budget meanwhile */
 	struct gpurt_allowance *allowance;
 	const char *why = NULL;
 	int err;
@@ -331,7 +329,7 @@ static int set_policy_of(struct genl_info *info)
 	return err < 0 ? err : each_gpu(info, set_policy, NULL);
 }
 
-/* Returns the attribute that names the rule, with its text; 0: none, or several. */
+/* Returns the attribute that names the rule, with its text; 0: no such attribute, or several. */
 static u32 which_rule(struct genl_info *info, char *text, size_t size)
 {
 	static const u32 kinds[] = { GPURT_A_PID, GPURT_A_COMM, GPURT_A_CGROUP };
@@ -350,7 +348,7 @@ static u32 which_rule(struct genl_info *info, char *text, size_t size)
 	return found;
 }
 
-/* @flag: the attribute that adds such a rule, or removes it.  @usage: what such a command must have. */
+/* @flag: the attribute that adds such a rule, or removes it.  @usage: the attributes that such a command needs. */
 static int set_rule(struct genl_info *info, enum gpurt_rule what, u32 flag, const char *usage, client_fn apply)
 {
 	u32 kind, add = nla_get_u32(info->attrs[flag]);
@@ -403,7 +401,7 @@ static int set_barred(struct genl_info *info)
 			"BARRED is 0 or 1, with exactly one of PID, COMM and CGROUP", gpurt_boost_bar);
 }
 
-/* The next client of the process on that GPU, with a reference for the caller; NULL: there is none. */
+/* The next client of the process on that GPU, with a reference for the caller; NULL: no more clients. */
 static struct gpurt_client *next_client(struct gpurt_gpu *gpu, const struct pid *pid, u64 *last)
 {
 	struct gpurt_client *client, *found = NULL;
@@ -427,7 +425,7 @@ struct entry {
 	u32 entering;
 };
 
-/* Calls @fn for the descriptor of each client of the process on that GPU.  The count, or the first error. */
+/* Calls @fn for the descriptor of each client of the process on that GPU.  Returns the count, or the first error. */
 static int each_file(u32 index, const struct pid *pid, struct entry *entry,
 		     int (*fn)(struct gpurt_file *file, u32 index, struct entry *entry))
 {
@@ -440,7 +438,7 @@ static int each_file(u32 index, const struct pid *pid, struct entry *entry,
 		return 0;
 	while (!err && (client = next_client(gpu, pid, &last))) {
 		err = fn(client->file, index, entry);
-		/* A descriptor that has been closed, or whose process has ended, has no client any more. */
+		/* A closed descriptor, or one whose process has ended, no longer has clients. */
 		count += !err;
 		err = err == -ESTALE ? 0 : err;
 		gpurt_client_put(client);
@@ -473,7 +471,7 @@ static const char *why_no_member(int err)
 	}
 }
 
-/* All checks have passed, and something has changed since. */
+/* All checks had passed, but something has changed since. */
 static const char half_moved[] = "some clients of the process may be members, and others not; try again";
 
 static int move_all(struct genl_info *info, const struct pid *pid, const char *name)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Drivers register GPUs: each is put together from its parts here, and taken apart. */
+/* Drivers register GPUs: each GPU is assembled from its parts here, and taken apart. */
 #include <linux/err.h>
 #include <linux/export.h>
 
@@ -25,7 +25,7 @@ static struct gpurt_gpu *assemble(const struct gpurt_driver_ops *ops, void *driv
 	return gpu;
 }
 
-/* Stops everything about the GPU.  When it returns the driver has been told that all its clients are gone. */
+/* Stops everything about the GPU.  On return the driver has been told that all its clients are gone. */
 static void stop(struct gpurt_gpu *gpu)
 {
 	gpurt_gpu_dies(gpu);
@@ -53,12 +53,12 @@ int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct 
 	*out = gpu;
 	err = gpurt_gpus_publish(gpu);
 	if (err) {
-		stop(gpu);	/* commits once more: the driver may answer later, by *out */
+		stop(gpu);	/* commits once more: the driver may answer through *out */
 		*out = NULL;
 		gpurt_gpu_put(gpu);
 		return err;
 	}
-	/* Not before: until now gpurt_cpu_start()'s notification would not have found it. */
+	/* Not earlier: until now gpurt_cpu_start()'s notification would not have found the GPU. */
 	gpurt_cpu_bind(gpu);
 	return 0;
 }
