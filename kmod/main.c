@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * gpurt.ko.  Its rooms, from the lowest up.  A file calls files of its own room and of earlier rooms, never of later
- * rooms, and never in a circle.  scripts/check-layers reads this list.
+ * rooms, and never in a circle.  The script scripts/check-layers reads this list.
  *
  *	uapi/, compat.h, drv/drv.h, drv/port.h	interfaces, and the differences between kernels
  *	core/		the scheduler: no lock, clock or allocation; the user-space host has the same code

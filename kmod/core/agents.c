@@ -278,8 +278,8 @@ static bool entitled(const struct gpurt_agents *a, const struct gpurt_agent_proc
 }
 
 /*
- * The slice that the process must have.  No slice becomes longer while a process owns the GPU, or while another process
- * may begin without asking, because a longer slice would delay that process.
+ * The slice that the process must have.  A longer slice would delay others.  So no slice becomes longer while a process
+ * owns the GPU, or while another process may begin without asking.
  */
 static u32 slice_of(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
@@ -805,9 +805,9 @@ u64 gpurt_agents_group(struct gpurt_agents *a)
 }
 
 /*
- * From now on the process is of @group: a client of it has joined, and an agent switches a process as a whole.  0: of
- * no group, because its last joined client is gone.  A process that joins the owner comes on with the host's next
- * update, whose step `off` waits for all others.
+ * From now on the process is of @group: a client of it has joined, and an agent switches a process as a whole.  If
+ * @group is 0, its last joined client is gone.  A process that joins the owner comes on with the host's next update,
+ * whose step `off` waits for all others.
  */
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now)
 {

@@ -13,9 +13,9 @@
  *
  * An update that opens the GPU to everyone takes no process off, so it finishes at once.
  *
- * A process may run if no process must be alone, if it is the one that must be alone, or if it is of the group that
- * must be alone.  An exempt process, that is a process with an exempt client, may also run.  It is ordered on at once;
- * every other process only when step `off` is over.
+ * A process may run if no process or group must be alone, or if it, or its group, must be alone.  An exempt process,
+ * that is a process with an exempt client, may also run.  It is ordered on at once; every other process only when step
+ * `off` is over.
  *
  * An order replaces the previous one, which is then no longer delivered.  An agent that has not carried out an order
  * within `bound` is late.  An agent that takes back its answer to the present order is late, too.  A late agent stays
@@ -45,7 +45,7 @@
  *
  * One call for many: the agent of the process that must be alone takes the channels of several other processes off by
  * one call.  Otherwise the firmware would carry out one call after the other.  The agent is asked to only if it and the
- * others owe nothing else, and if all have the same user, or the agent is an administrator's.  The others have orders
+ * others owe nothing else.  Also, all have the same user, or the agent is an administrator's.  The others have orders
  * of their own, which they answer as soon as they know them.  If an agent cannot rely on that call because its channels
  * have changed, it carries out its order itself.  If the call fails, or is not over after half of `bound`, the others
  * get their order again: `anew`.  After a failure, processes of other users switch themselves until they have other
@@ -60,21 +60,21 @@
  * the segment ends before, it costs no order.  If the process's last such segment lasted longer, the others are taken
  * off at its begin.  Otherwise the next segment would wait for others' slices, and then for the others to go off.  The
  * process may always have them off, because only a process with a priority begins so.  A begin of another kind, or a
- * recall, takes them off at once.  While a less urgent process owns the GPU, the most urgent one stays on, unless the
- * owner began to be alone, or the most urgent process is itself in a segment, of a lower level than the owner's.
+ * recall, takes them off at once.  While a less urgent process owns the GPU, the most urgent one stays on.  It goes off
+ * if the owner began to be alone, or if it is in a segment itself, of a lower level than the owner's.
  *
- * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time, as long as a process with
- * an agent has a priority.  So the most urgent process waits for one best-effort process, not for a slice of each, and
- * an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once it has been
- * in no segment for GPURT_AGENT_LAZY_NS.  It keeps the turn for at least GPURT_AGENT_LAZY_NS, then passes it only to a
- * process in a segment.  That process is ordered on when all others that take turns have answered that they are off, or
- * are late or doubted.  Its time begins then, so no other process gets the turn before a process that does not answer
- * is late.  No update, begin or launch waits for a turn: the GPU just executes the work later.  While a process owns
- * the GPU, also beside others, no process gets a turn.  The most urgent process has the flag only while at most one
- * process that takes turns may be on, except late and doubted ones.  A process takes no turns if its library does not
- * begin all its segments, nor if it has a priority, a group, a budget or an exemption.  Such a process is on whenever
- * nobody owns the GPU.  gpurt_agents_at_once() counts each of them, and of the processes that take turns all that may
- * be on, also late ones.
+ * Turns, where the host asks for them too (`turns`): one best-effort process is on at a time.  They last as long as a
+ * process with an agent has a priority.  So the most urgent process waits for one best-effort process, not for a slice
+ * of each, and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once
+ * it has been in no segment for GPURT_AGENT_LAZY_NS.  It keeps the turn for at least GPURT_AGENT_LAZY_NS, then passes
+ * it only to a process in a segment.  The next process is ordered on when all others that take turns have answered that
+ * they are off, or are late or doubted.  Its time begins then, so no other process gets the turn before a process that
+ * does not answer is late.  No update, begin or launch waits for a turn: the GPU just executes the work later.  While a
+ * process owns the GPU, also beside others, no process gets a turn.  The most urgent process has the flag only while at
+ * most one process that takes turns may be on, except late and doubted ones.  A process takes no turns if its library
+ * does not begin all its segments.  Nor does a process with a priority, a group, a budget or an exemption.  Such a
+ * process is on whenever nobody owns the GPU.  The count of gpurt_agents_at_once() includes each of them.  Of the
+ * processes that take turns it includes all that may be on, also late ones.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  A reminder, the facts, and a process's answer (unless the host yields, or others

@@ -175,9 +175,9 @@ u32 gpurt_boost_cpu(u32 normal, u32 level)
 }
 
 /*
- * The CPU priority to which the thread of a segment of that form and @level must have a right: the highest to which it
- * can be raised.  Linux lets every user give his threads any priority up to their present one, for good.  It checks
- * that before it changes anything: a thread that was lowered meanwhile gets the priority nevertheless.
+ * The CPU priority to which the thread of a segment of that form and @level must have a right.  It is the highest to
+ * which the thread can be raised.  Linux lets every user give his threads any priority up to their present one, for
+ * good.  It checks that before it changes anything: a thread that was lowered meanwhile gets the priority nevertheless.
  */
 u32 gpurt_boost_right(u32 normal, u32 form, u32 level)
 {

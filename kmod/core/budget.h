@@ -4,8 +4,8 @@
  *
  * Periods do not overlap.  After a period is over, the next one begins when a client under the budget owns the GPU or
  * asks for it.  So in any time x the clients own the GPU for at most the limit times ceil((x + period - limit) /
- * period), and for the time by which the host notices overruns late.  One sporadic task of that execution time and
- * period, whose deadline is its period, would own it for as long.
+ * period).  The time by which the host notices overruns late comes on top.  One sporadic task of that execution time
+ * and period, whose deadline is its period, would own it for as long.
  */
 #ifndef GPURT_CORE_BUDGET_H
 #define GPURT_CORE_BUDGET_H

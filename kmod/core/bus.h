@@ -6,8 +6,8 @@
  * So a request waits for at most one less urgent copy (docs/rtgpu.md).  A long copy is made in chunks.  Between two of
  * them its client asks for the next one before it gives the bus back.  So no less urgent request comes in between.
  *
- * A real-time client may keep the bus for as long as it likes.  A best-effort client has no right to keep real-time
- * clients waiting for ever: it loses the bus when it has had the bus for `bound` while a real-time request waits.
+ * A real-time client may keep the bus for as long as it likes.  A best-effort client may not keep real-time clients
+ * waiting for ever.  It loses the bus when it has had the bus for `bound` while a real-time request waits.
  *
  * The caller serialises all calls for one gpurt_bus and passes a clock that never runs backwards.  It compares
  * `holder` before and after a call: the bus was handed on if that changed.  Every call takes constant time.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * The seam between core/ and its environment.  In the kernel it is the kernel's own headers.  In user space it is
- * stdint and the few list and bit operations that core/ uses, with the kernel's names and meaning.  core/ may include
- * nothing else.
+ * stdint and the few list and bit operations that core/ uses, with the kernel's names and meaning.  Files of core/
+ * include nothing else.
  */
 #ifndef GPURT_CORE_ENV_H
 #define GPURT_CORE_ENV_H

@@ -31,7 +31,7 @@ u32 gpurt_grants_take(struct gpurt_grants *g, struct gpurt_sched_client *c);
  * When a failed runlist update is tried again: GPURT_RETRY_FIRST_NS after the first failure, twice as long after each
  * further one, at most GPURT_RETRY_LAST_NS.  A host may hurry when it hears that the update would succeed now.  An
  * agent determines when the host hears that.  So the next hurry must not come before the time that was planned when the
- * host hurried last: an agent cannot remove the rest between updates.
+ * host hurried last.  Then an agent cannot remove the rest between updates.
  */
 #define GPURT_RETRY_FIRST_NS	1000000ULL
 #define GPURT_RETRY_LAST_NS	128000000ULL

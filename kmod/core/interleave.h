@@ -7,8 +7,8 @@
  * medium takes its place; if none has medium either, level high does.  A TSG without work is skipped.
  *
  * Here a level has passes.  In a pass each of its TSGs has at most one turn.  A turn of level medium begins a new pass
- * of level high; a turn of level low begins new passes of both.  Between two turns of a TSG, and before its first turn,
- * other TSGs then have at most as many turns as in the runlist (docs/readings/own.md, "Time partitions").
+ * of level high; a turn of level low begins new passes of both.  So between two turns of a TSG other TSGs have at most
+ * as many turns as in the runlist.  The same holds before its first turn (docs/readings/own.md, "Time partitions").
  */
 #ifndef GPURT_CORE_INTERLEAVE_H
 #define GPURT_CORE_INTERLEAVE_H

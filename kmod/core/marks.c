@@ -3,7 +3,7 @@
 
 /*
  * A client's share is whole again at the time @whole, at first 0.  Returns that time after a mark of kind @what (enum
- * gpurt_mark_what) at @now, or 0 if the share is used up: then readers do not get the mark.
+ * gpurt_mark_what) at @now, or 0 if the share is used up.  Then readers do not get the mark.
  *
  * Begins of jobs may use only half of the share, so that readers also get the ends of these jobs.
  */

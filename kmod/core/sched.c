@@ -203,7 +203,7 @@ static void move_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 old
 
 /*
  * Puts the client into the queues where it belongs.  On a new level the runner stays ahead of its equals, because an
- * equal never preempts; any other client comes last, because the others were there first.
+ * equal never preempts.  Any other client comes last, because the others were there first.
  */
 static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -382,8 +382,8 @@ static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 
 /*
  * The client that must run now.  Clients of a spent budget are demoted when it is their turn, at most
- * GPURT_MAX_BUDGET_CLIENTS in one decision.  If there are more, because they joined the budget in the middle of their
- * segments, the GPU keeps its owner until the tick that follows at once.
+ * GPURT_MAX_BUDGET_CLIENTS in one decision.  More are possible if they joined the budget in the middle of their
+ * segments.  Then the GPU keeps its owner until the tick that follows at once.
  */
 static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
 {
@@ -657,8 +657,8 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 }
 
 /*
- * The runner did not have the GPU until @now, because the update that gives it the GPU failed.  That time is not
- * charged.  To be called before every decision while updates fail, and once when one succeeds.
+ * The runner did not have the GPU until @now, because the update that gives it the GPU failed.  The scheduler does not
+ * charge that time.  To be called before every decision while updates fail, and once when one succeeds.
  */
 void gpurt_uncharged(struct gpurt_sched *s, u64 now)
 {
@@ -1017,9 +1017,9 @@ static int admit(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 ow
 }
 
 /*
- * From now on, until it is gone, the client is a member; its thread has priority @own.  The priority that the control
- * plane has set for the client becomes the group's, unless the group has one.  -EBUSY: the client is in a segment, or
- * in a group already; -EDQUOT: it is under another budget than the group.
+ * From now on, until it is gone, the client is a member; its thread has priority @own.  If the control plane has set a
+ * priority for the client, it becomes the group's, unless the group has one.  -EBUSY: the client is in a segment, or in
+ * a group already; -EDQUOT: it is under another budget than the group.
  */
 int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {

@@ -4,14 +4,14 @@
  * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file has its orders delivered, calls its tick and its
  * reminders, and waits in commit() until an update is finished.
  *
- * agent_gpu.lock protects everything here.  Inside it only the locks of waiters, of timers and of events are taken.
- * commit() does not hold it while it waits, so agents answer, register and end meanwhile.  The lock does not sleep
- * under PREEMPT_RT either: an agent that is preempted with a sleeping lock would inherit the priority of the GPU's
- * thread when that asks for the lock, and other agents would queue in between.
+ * agent_gpu.lock protects everything here.  Inside it only the locks of waiters, of timers and of events are taken.  A
+ * waiting commit() does not hold it, so agents answer, register and end meanwhile.  The lock does not sleep under
+ * PREEMPT_RT either.  Otherwise an agent that is preempted with the lock would inherit the priority of the GPU's
+ * thread.  Other agents would queue in between.
  *
  * Users choose how many agents an update wakes, within a limit, and nothing on its CPU outranks the GPU's thread.  So
  * orders, except the owner's, are only noted where they are given.  The GPU's thread wakes agents whose own thread has
- * a real-time priority, which takes a privilege; it wakes some at a time, and rests in between.  An ordinary worker
+ * a real-time priority, which takes a privilege.  It wakes some at a time, and rests in between.  An ordinary worker
  * wakes the others, first those that must be off: they are ordinary threads like the worker itself.
  */
 #include <linux/err.h>

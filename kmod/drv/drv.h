@@ -5,7 +5,7 @@
  *
  * A driver calls gpurt_gpu_register() once for each GPU, and gpurt_gpu_unregister() before the GPU goes away.  The
  * latter returns when no operation is running and none will start.  Before it returns, commit() has put everyone back
- * on the runlist, or has failed for a quarter of a second, and client_close() was called for every client.
+ * on the runlist, or has failed for a quarter of a second.  Every client has got client_close().
  *
  * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is unset, the operation runs
  * in the context of the task that causes it, with preemption off.  It must then not allocate, sleep, or take a lock
@@ -157,7 +157,7 @@ struct gpurt_driver_ops {
 	 * function returns.  Meanwhile no client has the GPU, decisions are taken, and a newer commit() supersedes this
 	 * one.  The driver carries out the newest commit, and need not answer for the others.
 	 *
-	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is reported.
+	 * Errors: -ETIMEDOUT: it is not known what executes.  Isolation may be lost, which is reported.
 	 * -ENOTRECOVERABLE: the GPU must be reset; no commit() comes until gpurt_gpu_reset_done().  Any other: the
 	 * previous commit still holds.  After all errors but -ENOTRECOVERABLE the module tries again after 1 ms, then
 	 * 2, up to 128 ms.
@@ -199,9 +199,10 @@ struct gpurt_driver_ops {
 	const char *device;		/* PCI address or device-tree name; NULL: not known */
 	/*
 	 * Groups of clients, which are on the runlist together.  A driver offers all of these or none; without them its
-	 * clients can be in no group.  In process context, beside all other operations.  group_open(): a group comes to
-	 * the GPU, and commit() gets *ctx when the group is to be alone.  group_close(): the group has no clients left,
-	 * and no commit() for it will come.  Its last commit() may still be in force, because later ones failed.
+	 * clients can be in no group.  In process context, beside all other operations.  With group_open() a group
+	 * comes to the GPU, and commit() gets *ctx when the group is to be alone.  At group_close() the group has no
+	 * clients left, and no commit() for it will come.  Its last commit() may still be in force, because later ones
+	 * failed.
 	 */
 	int (*group_open)(void *driver, void **ctx);
 	void (*group_close)(void *driver, void *group);
@@ -255,9 +256,9 @@ struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *
 
 /*
  * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, must be on the
- * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own
- * (a channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL:
- * the TSG's process is no client.  The driver also asks for a new TSG, which is off while another client has the GPU.
+ * runlist.  A driver asks for each TSG whenever it builds a runlist.  It does so in commit(), and on its own (a channel
+ * is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL:  the TSG's
+ * process is no client.  The driver also asks for a new TSG, which is off while another client has the GPU.
  *
  * Both know exemptions of clients only.  For them a process without a client is best effort, whatever the rules say:
  * see gpurt_process_is_exempt().

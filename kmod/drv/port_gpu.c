@@ -7,9 +7,9 @@
  * port_processes.c answers for exempt processes that are not clients.
  *
  * Locks, the outermost first: the driver's; gpus_lock; those of port_processes.c.  The driver calls the hooks added(),
- * removed() and tsgs() with some of its sleeping locks held, and the other hooks with some of its spinning locks held.
- * The driver's commit() takes the driver's locks; the GPU's thread calls it without any of ours.  So only removed() and
- * a suspend may wait for a commit here.
+ * removed() and tsgs() with some of its sleeping locks held.  It calls the other hooks with some of its spinning locks
+ * held.  The driver's commit() takes the driver's locks; the GPU's thread calls it without any of ours.  So only
+ * removed() and a suspend may wait for a commit here.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>

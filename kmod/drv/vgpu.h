@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The virtual GPU.  vgpu.c is the device, vgpu_whole.c the GPU that it is a partition of, vgpu_work.c its TSGs and
- * their work, vgpu_faults.c its faults.  vgpu_module.c makes these a module of their own.
+ * The virtual GPU.  File vgpu.c is the device, vgpu_whole.c the GPU that it is a partition of.  File vgpu_work.c has
+ * its TSGs and their work, vgpu_faults.c its faults.  File vgpu_module.c makes these a module of their own.
  */
 #ifndef GPURT_DRV_VGPU_H
 #define GPURT_DRV_VGPU_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* gpurt-vgpu.ko: virtual GPUs, for trials and tests.  Of gpurt.ko it uses only drv.h and devices.h. */
+/* gpurt-vgpu.ko: virtual GPUs, for trials and tests.  It uses only drv.h and devices.h of gpurt.ko. */
 #include <linux/module.h>
 
 #include "devices.h"

@@ -132,7 +132,7 @@ bool vgpu_whole_valid(void)
 }
 
 /*
- * Makes @dev, the virtual GPU at that place, a partition of the GPU that it belongs to, or a GPU of its own.
+ * Makes @dev, the virtual GPU at that place, a partition of the GPU that it belongs to, or a GPU of its own.  A call of
  * vgpu_leave() must follow.
  */
 int vgpu_join(struct vgpu *dev, u32 place)
@@ -178,7 +178,7 @@ void vgpu_leave(struct vgpu *dev)
 	kfree(whole);
 }
 
-/* Says which partition of which GPU @driver is. */
+/* Says of which GPU @driver is a partition, and which one. */
 void vgpu_part(void *driver, struct gpurt_driver_part *part)
 {
 	struct vgpu *dev = driver;

@@ -44,7 +44,7 @@ bool gpurt_clients_remove(struct gpurt_client *client)
 
 /*
  * Frees clients, and their descriptors, when no reader uses them any more.  The thread that drops the last reference
- * may be a GPU's thread, and does not free: to free a descriptor is to wait for a worker, which that thread may keep
+ * may be a GPU's thread, and does not free.  To free a descriptor is to wait for a worker, which that thread may keep
  * off its CPU.
  *
  * A process may end with very many clients.  call_srcu() would free them all at once.  In a kernel without full

@@ -3,8 +3,8 @@
  * The processes that opened descriptors, and how the module learns that one ends.
  *
  * Descriptors may stay when their opener ends, because other processes inherited them.  The opener's memory may stay,
- * because a process that it made with vfork() or with CLONE_VM shares it, or while its core is written, which takes
- * seconds.  The GPU must not wait for any of these.  So probes of three tracepoints report
+ * because a process that it made with vfork() or with CLONE_VM shares it.  It also stays while its core is written,
+ * which takes seconds.  The GPU must not wait for any of these.  So probes of three tracepoints report
  *
  *   signal_deliver	a signal that ends the process.  Its urgent clients are taken off the GPU.  Its other threads
  *			may be in calls still, so the driver keeps the clients until the process has ended
@@ -96,8 +96,8 @@ static struct gpurt_client *find_runner(const struct gpurt_gpu *gpu, const struc
 
 /*
  * Called with openers_lock held, and while no client is freed.  The client to take off next.  On the GPU of the first
- * listed client this is the process's client that owns the GPU, else its client that has the bus, else the first
- * itself.  NULL: all have been taken off.
+ * listed client it is the process's client that owns the GPU.  Otherwise it is its client that has the bus, else the
+ * first itself.  NULL: all have been taken off.
  */
 static struct gpurt_client *next(struct gpurt_opener *opener)
 {

@@ -6,8 +6,8 @@
 #include "state/team.h"
 
 /*
- * Taken inside every gate.  There is one lock for all groups, because one decision may concern several of them, such as
- * the end of a budget, and all tenures take their stamps from one counter.
+ * Taken inside every gate.  There is one lock for all groups.  One decision, such as the end of a budget, may concern
+ * several of them, and all tenures take their stamps from one counter.
  */
 DEFINE_RAW_SPINLOCK(gpurt_groups_lock);
 

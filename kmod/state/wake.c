@@ -33,7 +33,8 @@ u64 gpurt_patience_left(const struct gpurt_patience *p)
  * Sleeps until woken, or for as long as the call has patience.  Returns 0 or -ETIMEDOUT.  Returns -ERESTARTNOHAND if a
  * signal must be handled, or the process is stopped, frozen or traced.  If a handler of the program then executes, the
  * call returns EINTR.  Otherwise the kernel makes the call again, which goes on waiting.  Kernels offer modules no
- * other way: a restart block has the address of a function of the module, which may be gone when the process continues.
+ * other way.  A restart block has the address of a function of the module, which may be gone when the process
+ * continues.
  */
 int gpurt_doze(const struct gpurt_patience *p)
 {

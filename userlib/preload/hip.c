@@ -67,8 +67,8 @@ static bool is_captured(const void *stream)
  * makes the queue.  The program does not get to see that the query failed, for example because the stream is busy.
  *
  * The query of the default stream touches no capture.  A query of the thread's default stream would end all captures of
- * other threads in global mode (StreamCaptureOngoing() in hip_stream.cpp, ROCm 5.7 to 7.0).  That stream's queue exists
- * once is_captured() has asked (isValid(), getStreamPerThread()).
+ * other threads in global mode (StreamCaptureOngoing() in hip_stream.cpp, ROCm 5.7 to 7.0).  The queue of that stream
+ * exists once is_captured() has asked (isValid(), getStreamPerThread()).
  */
 static void make_queue(int device)
 {
