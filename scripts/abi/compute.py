@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Values of C expressions, as the compiler sees them with some headers."""
+"""Values of C expressions, as the compiler computes them with given headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HEAD = "#define _GNU_SOURCE\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <sys/ioctl.h>\n"
-#: Symbols that the included code refers to are not there, and nothing calls them.
+#: The included code refers to symbols that are not linked; nothing calls them.
 FLAGS = ["-std=gnu11", "-w", "-O0", "-fmax-errors=0", "-Wl,--unresolved-symbols=ignore-all", "-no-pie"]
 
 
@@ -21,14 +21,14 @@ class CannotCompileError(Exception):
 
 @dataclass(frozen=True)
 class Headers:
-    """Code that declares things, and the folders where its headers are."""
+    """Code with declarations, and the folders of its headers."""
 
     code: str
     folders: Sequence[Path] = ()
 
 
 def values(headers: Headers, expressions: Sequence[str]) -> list[int | None]:
-    """The value of each expression, or None if the headers do not declare what it names.
+    """The value of each expression, or None if the headers do not declare its names.
 
     Raises:
         CannotCompileError: The headers do not compile, whatever the expressions.
@@ -54,7 +54,7 @@ def values(headers: Headers, expressions: Sequence[str]) -> list[int | None]:
 
 
 def _compile(headers: Headers, expressions: dict[int, str], program: Path) -> str:
-    """Returns the compiler's complaints, "" if it made the program."""
+    """Compiles the program; returns the compiler's complaints, or ""."""
     shows = [
         f'#line {i + 1} "facts"\n\tprintf("%d %llu\\n", {i}, (unsigned long long)({expression}));'
         for i, expression in expressions.items()

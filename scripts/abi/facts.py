@@ -14,7 +14,7 @@ RM = ROOT / "userlib/nvidia/rm.h"
 
 @dataclass(frozen=True)
 class Fact:
-    """Two values that must be equal.  `ours` is an expression, or the value itself if no C code of gpurt has it."""
+    """Two values that must be equal.  `ours` is an expression, or the value itself if gpurt's C code lacks it."""
 
     name: str
     ours: str | int
@@ -65,7 +65,7 @@ UVM_REGISTER_GPU_VASPACE    UVM_REGISTER_GPU_VASPACE
 UVM_UNREGISTER_GPU_VASPACE  UVM_UNREGISTER_GPU_VASPACE
 UVM_UNREGISTER_GPU          UVM_UNREGISTER_GPU
 """
-#: Values of macros of rm.h for the driver's constants, and the sizes of single values that the library assumes.
+#: Values of macros in rm.h for the driver's constants, and the sizes of single values that the library assumes.
 RM_VALUES = """
 1 RM_CLASS_IS_ROOT(NV01_ROOT)
 1 RM_CLASS_IS_ROOT(NV01_ROOT_NON_PRIV)
@@ -75,7 +75,7 @@ RM_VALUES = """
 0 RM_ENGINE_IS_GRAPHICS(NV2080_ENGINE_TYPE_COPY0)
 8 sizeof(NVA06C_CTRL_TIMESLICE_PARAMS)
 """
-#: Structures, as `ours theirs:` and members `ours=theirs`.  With `part` the driver's can be larger.
+#: Structures, as `ours theirs:` and members `ours=theirs`.  With `part` the driver's structure may be larger.
 RM_STRUCTURES = """
 rm_free NVOS00_PARAMETERS: client=hRoot parent=hObjectParent object=hObjectOld status=status
 rm_control NVOS54_PARAMETERS: client=hClient object=hObject cmd=cmd flags=flags params=params size=paramsSize
@@ -129,7 +129,7 @@ USERQ_CREATE    AMDGPU_USERQ_OP_CREATE
 USERQ_FREE      AMDGPU_USERQ_OP_FREE
 """
 USERQ_STRUCTURE = "userq struct~drm_amdgpu_userq_in part: op=op queue=queue_id"
-#: Where nvgpu answers with a new descriptor.
+#: The structures' members in which nvgpu returns a new descriptor.
 NVGPU_DESCRIPTORS = ("nvgpu_gpu_open_tsg_args tsg_fd", "nvgpu_gpu_open_channel_args channel_fd",
                      "nvgpu_channel_open_args channel_fd")  # fmt: skip
 HINT_CALLS = "GET_TSGS GET_TSGS_BY_PID TSG_GET_PARAMS TSG_SET_TIMESLICE TSG_SET_RUNLIST_INTERLEAVE GET_TSG PUT_TSG"
@@ -145,14 +145,14 @@ HINTS = {
 
 
 def numbers(text: str) -> Iterator[Fact]:
-    """Constants that both sides have."""
+    """Constants of both sides."""
     for line in text.strip().splitlines():
         ours, theirs = line.split(maxsplit=1)
         yield Fact(ours, ours, theirs)
 
 
 def structures(text: str) -> Iterator[Fact]:
-    """Where members are and their sizes, and the sizes of whole structures."""
+    """Offsets and sizes of members, and sizes of whole structures."""
     for line in text.strip().replace("\n ", " ").splitlines():
         head, _, members = line.partition(":")
         name, theirs, *part = head.split()
@@ -190,7 +190,7 @@ def nvidia(tree: Path, major: int) -> Iterator[Fact]:
 
 
 def channel_calls(tree: Path) -> Iterator[Fact]:
-    """Numbers of calls that enable channels, of which releases have more or fewer: each that the headers have."""
+    """Numbers of calls that enable channels: those that the release's headers have, since releases differ."""
     known = "GPFIFO_SCHEDULE|RESET_CHANNEL|FIFO_START_SELECTED_CHANNELS|GR_CTXSW_SETUP_BIND"
     wanted = rf"^#define\s+(NV\w+_CTRL_CMD_({known}))\s+\((0x\w+)\)"
     alone = {"FIFO_START_SELECTED_CHANNELS": "C0080_START_CHANNELS", "GR_CTXSW_SETUP_BIND": "C2080_BIND_SETUP"}
@@ -198,13 +198,13 @@ def channel_calls(tree: Path) -> Iterator[Fact]:
         for name, what, number in re.findall(wanted, header.read_text(), re.M):
             if what in alone:
                 yield Fact(alone[what], alone[what], number)
-            elif not name.startswith("NVA06C"):  # that is a group's
+            elif not name.startswith("NVA06C"):  # that is a group's call
                 macro = f"RM_IS_CHANNEL_{what.removeprefix('GPFIFO_').removesuffix('_CHANNEL')}"
                 yield Fact(f"{macro}({name})", 1, f"{macro}({number})")
 
 
 def classes(tree: Path) -> Iterator[Fact]:
-    """Classes that gpurt takes for channels and for compute objects: those that the headers call so, and no others."""
+    """Classes that gpurt takes for channels and for compute objects; the headers must call the same classes so."""
     for header in sorted((tree / "src/common/sdk/nvidia/inc/class").glob("cl*.h")):
         for name, number in re.findall(r"^#define\s+(\w+)\s+\(?(0x[0-9a-fA-F]{4,8})U?\)?\b", header.read_text(), re.M):
             # PHYSICAL_CHANNEL_GPFIFO: RM allocates none (resource_list.h).
@@ -244,12 +244,12 @@ def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
 
 
 def has(header: Path, name: str) -> bool:
-    """Whether a header that may not be there defines that name."""
+    """Whether a header, which may be missing, defines that name."""
     return header.is_file() and f"#define {name}" in header.read_text()
 
 
 def kfd(tree: Path, major: int) -> Iterator[Fact]:
-    """Facts of userlib/preload/kfd.h.  Additions of newer releases are compared where they are there."""
+    """Facts of userlib/preload/kfd.h.  Additions of newer releases are compared if the release has them."""
     del major
     yield from requests(KFD_REQUESTS)
     if any(has(tree / one, "AMDKFD_IOC_CREATE_PROCESS") for one in KFD_HEADERS):  # from 7.0 on

@@ -2,11 +2,11 @@
 """An urgent process beside best-effort ones without a GPU: the real preload library and host over a model of an H200.
 
 tests/preload/fakes/hardware.c has the model: its slices, its switches and how long its calls take.  The programs and
-the host are as fast as this machine.  On a slower one GPURT_BENCH_SCALE makes all times of the model so many times as
-long, and divides the results by that.  It is right where a release reproduces its figures of docs/benchmarks.md beside
-nothing.  GPURT_BENCH_SECONDS (3 unless set) is how long each scene lasts.
+the host are as fast as this machine.  On a slower machine set GPURT_BENCH_SCALE: it multiplies all times of the model
+by this factor, and divides the results by it.  The factor fits if the release reproduces its figures of
+docs/benchmarks.md for 0 processes.  GPURT_BENCH_SECONDS (default 3) is the length of each scene.
 
-A virtual CPU that idles wakes late.  A thread of SCHED_IDLE keeps each busy meanwhile.
+An idle virtual CPU wakes late, so a SCHED_IDLE thread keeps each CPU busy.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from pycontrol.link.control import connect
 
 SCALE = float(os.environ.get("GPURT_BENCH_SCALE", "1"))
 SECONDS = float(os.environ.get("GPURT_BENCH_SECONDS", "3"))
-#: Best-effort processes beside the urgent one, and kernels of a segment of its.
+#: Numbers of best-effort processes beside the urgent one, and of kernels in one of its segments.
 BESIDE, LAUNCHES = (0, 1, 4, 16), (1, 10)
-#: The kernel module, if it is loaded with agent_gpus=1: its row is like isolated.
+#: The kernel module, if it is loaded with agent_gpus=1: its row is comparable with `isolated`.
 DEVICE = Path("/dev/gpurt")
-#: The model needs no time until a kernel executes.
+#: The model is ready at once when a kernel executes, seconds.
 SETTLE = 0.2
 
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """No CPU sleeps meanwhile."""
+    """Keeps all CPUs awake while the context is entered."""
     loop = [sys.executable, "-c", "while True: pass"]
     cpus = sorted(os.sched_getaffinity(0))
     spinners = [subprocess.Popen(["taskset", "-c", str(cpu), "chrt", "-i", "0", *loop]) for cpu in cpus]
@@ -66,7 +66,7 @@ class Fakes:
         self.version.write_text("580.159.04\n")
 
     def environment(self, host: Path | None) -> dict[str, str]:
-        """The environment of a scene's programs, which have a GPU of their own.  ``host``: its socket."""
+        """The environment of a scene's programs, which have their own GPU.  ``host``: the host's socket."""
         self.scenes += 1
         scale = round(1000 * SCALE)
         hardware = self.folder / f"hardware{self.scenes}"
@@ -94,7 +94,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
 
 
 def of_way(way: str, fakes: Fakes, program: Path, quick: bool) -> Iterator[tuple[str, float, str]]:
-    """One way's scenes."""
+    """The scenes of one way."""
     path, control, options = None, None, WAYS.get(way)
     with ExitStack() as stack:
         if options is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compiled analyses on tasksets of the GCAPS paper's table 3, and experiments as a whole.
+"""The compiled analyses on tasksets of the GCAPS paper's table 3, and whole experiments.
 
-Rates are of one core and its own time, so that neighbours matter less; seconds are of a clock on the wall.
+Rates are per second of CPU time on one core, so that other processes matter less; seconds are wall-clock time.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ TESTS = (
 
 
 def rate(tasksets: list[Taskset], name: str, repeats: int) -> float:
-    """Tasksets a second, verdicts only."""
+    """Tasksets per second; computes verdicts only."""
     test = registry.find(name)
     return len(tasksets) / seconds(lambda: [compiled.passes(test, taskset) for taskset in tasksets], repeats)
 
 
 def readable_rate(tasksets: list[Taskset], name: str, repeats: int) -> float:
-    """The same of the readable implementation."""
+    """Tasksets per second of the readable implementation."""
     test = registry.find(name)
     return len(tasksets) / seconds(lambda: [test.run(taskset) for taskset in tasksets], repeats)
 
 
 def large(tasks: int) -> Taskset:
-    """So many tasks on eight CPUs, nine of ten with a bound."""
+    """A taskset of this many tasks on eight CPUs, of which nine of ten have a bound."""
     parameters = replace(PAPER, cpus=8, tasks=tasks, users=(0.3, 0.3), load=(0.1, 0.1), period=(100 * MS, 10**6 * MS))
     return on_costs(generate(parameters, 3, 1), 800, 200)[0]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: repeats, tasksets, tasksets of each experiment, tasks of the large one."""
+    """How much is measured: repeats, tasksets, tasksets of each experiment, and tasks of the large taskset."""
 
     repeats: int = 7
     tasksets: int = 250
@@ -68,7 +68,7 @@ def rates(effort: Effort) -> Iterator[tuple[str, float, str]]:
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields the rates, and what the experiments and a large taskset take."""
+    """Yields the rates, and the times of the experiments and of a large taskset."""
     effort = QUICK if quick else Effort()
     yield from rates(effort)
     eight = replace(EXPERIMENTS["gcaps-fig8a"], curves=EIGHT)

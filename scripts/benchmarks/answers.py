@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How long commands take to answer about large files: CPU time of the whole command, its start included."""
+"""How long commands take to answer about large files: CPU time of the whole command, including its start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class System:
-    """How a file is drawn: loads of each CPU and of the GPU; periods of 30 to 500 ms, half the tasks use the GPU."""
+    """How a file is generated: loads of each CPU and the GPU; periods of 30 to 500 ms, half the tasks use the GPU."""
 
     tasks: int
     cpus: int

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cost of an unprivileged user's attacks on the user-space host for a real-time client: begins of a FIFO-50 thread.
 
-Each figure stands beside that of the client alone, in the same run.  The attackers have the host's own user here, which
-has no limits, so that the attacks are as strong as they can be.  Yields nothing without the right to SCHED_FIFO.
+Each figure is shown with the figure of the client alone, from the same run.  The attackers are the host's own user, who
+has no limits, so that the attacks are as strong as possible.  Yields nothing without the right to SCHED_FIFO.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from pycontrol.act.run.emulator import Emulator
 from pycontrol.link.control import connect
 from pycontrol.link.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, encode
 
-#: Connections of each attack, and with --quick.
+#: The number of connections of each attack, and with --quick.
 MANY, FEW = 1000, 20
 PRIORITY = 50
 GPUS = 16
-#: Executes a command below so many shells.
+#: Executes a command below n shells.
 BELOW = 'n=$1; shift; if [ $n -gt 0 ]; then sh -c "$0" "$0" $((n - 1)) "$@"; exit; fi; exec "$@"'
-#: Sends a packet as a new connection each time, and reads the answer.
+#: Sends a packet on a new connection each time, and reads the answer.
 COMES_AGAIN = """
 import socket, sys
 while True:
@@ -43,9 +43,9 @@ while True:
         one.recv(1 << 16)
     print(end="x", flush=True)
 """
-#: sched.h, prctl.h.
+#: Constants of sched.h and prctl.h.
 CLONE_NEWPID, PR_SET_PDEATHSIG = 0x20000000, 1
-#: Each thread of the benchmark rests for so long between two segments, seconds.
+#: How long each thread of the benchmark rests between two segments, seconds.
 REST = 0.001
 
 
@@ -56,7 +56,7 @@ def ioctl(code: int, cookie: int, kind: str, **fields: int | bytes) -> bytes:
 
 
 def connected(path: Path, count: int) -> list[socket.socket]:
-    """So many connections, which do not block."""
+    """``count`` connections that do not block."""
     made = []
     for _ in range(count):
         made.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
@@ -66,7 +66,7 @@ def connected(path: Path, count: int) -> list[socket.socket]:
 
 
 def flood(packet: bytes, path: Path, count: int) -> Iterator[None]:
-    """All connections send that as often as the kernel takes it, and read what comes."""
+    """All connections send the packet as often as the kernel takes it, and read the answers."""
     connections = connected(path, count)
     while True:
         for at, one in enumerate(connections):
@@ -74,7 +74,7 @@ def flood(packet: bytes, path: Path, count: int) -> Iterator[None]:
                 try:
                     while True:
                         one.send(packet)
-                except ConnectionError:  # it has not read what it was answered
+                except ConnectionError:  # its client has left answers unread
                     one.close()
                     (connections[at],) = connected(path, 1)
                     continue
@@ -106,7 +106,7 @@ def readers(path: Path, count: int) -> Iterator[None]:
 
 
 def waits(path: Path, count: int) -> Iterator[None]:
-    """Clients whose calls wait for the GPU, as many as there can be, which get it whenever a segment has ended."""
+    """As many clients as possible whose calls wait for the GPU; each gets it whenever a segment has ended."""
     connections = connected(path, count)
     wait = ioctl(lib.GPURT_IOC_WAIT, 1, "gpurt_wait", what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER)
     for one in connections:
@@ -140,7 +140,7 @@ def call(one: socket.socket, code: int, kind: str, **fields: int | bytes) -> Non
 
 
 def threads(path: Path, _count: int) -> Iterator[None]:
-    """Begins of a thread that does not exist, of a process with 900 threads in a pid namespace."""
+    """Begins of a thread that does not exist, from a process with 900 threads in a pid namespace."""
     if ctypes.CDLL(None).unshare(CLONE_NEWPID):
         raise SystemExit("bench attacks: threads needs the right to make a pid namespace")
     if child := os.fork():
@@ -156,7 +156,7 @@ def threads(path: Path, _count: int) -> Iterator[None]:
 
 
 def descendants(path: Path, count: int) -> Iterator[None]:
-    """New clients below 500 processes of their own, or as many as connections, the first of which has a budget."""
+    """New clients of processes below 500 (or ``count``) nested processes, of which the first has a budget."""
     with connect(str(path)) as control:
         control.set_budget(os.getpid(), 1_000_000, 10_000_000)
     packet = ioctl(lib.GPURT_IOC_BEGIN, 1, "gpurt_begin").hex()
@@ -168,7 +168,7 @@ def descendants(path: Path, count: int) -> Iterator[None]:
 
 
 def member(path: Path) -> socket.socket:
-    """A connection with a client on each GPU that is in a group."""
+    """A connection that is in a group, with a client on each GPU."""
     (one,) = connected(path, 1)
     for gpu in range(GPUS):
         call(one, lib.GPURT_IOC_BEGIN, "gpurt_begin", gpu=gpu)
@@ -209,14 +209,14 @@ def works(path: Path, _count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def attack(how: Callable[[Path, int], Iterator[None]], path: Path, count: int) -> Iterator[int]:
-    """A group of processes that attacks, once it has all its connections: its number."""
+    """An attacking group of processes, once it has all its connections: yields the group's number."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setpgid(0, 0)
         with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, -20)  # it attacks also where the machine has other work
+            os.setpriority(os.PRIO_PROCESS, 0, -20)  # it attacks even if the machine has other work
         for number, _ in enumerate(how(path, count)):
             if not number:
                 os.write(writer, b"x")
@@ -244,7 +244,7 @@ def begins(path: Path, samples: int) -> list[float]:
 
 
 def shown(name: str, found: list[float], alone: list[float]) -> Iterator[tuple[str, float, str]]:
-    """Percentiles, and their ratios to those alone."""
+    """Percentiles, and their ratios to the client's alone."""
     for percent in (50, 99, 100):
         at = max(0, len(found) * percent // 100 - 1)
         yield f"attacks.{name}_us.{'max' if percent == 100 else f'p{percent}'}", found[at], "us"
@@ -256,19 +256,19 @@ ATTACKS = (queries, readers, waits, dumps, connects, threads, descendants, joins
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields percentiles of begins alone, beside each attack and beside all at once, us, and ratios."""
+    """Yields percentiles of begins alone, under each attack, and under all attacks at once, us, and ratios."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
     except PermissionError:
         print("attacks: without the right to SCHED_FIFO there is nothing to measure", file=sys.stderr)
         return
-    attacks = [how for how in ATTACKS if how is not threads or os.geteuid() == 0]  # that one makes a namespace
-    samples, count = (5, FEW) if quick else (2000, MANY)  # for longer than the second of sched_rt_period_us
+    attacks = [how for how in ATTACKS if how is not threads or os.geteuid() == 0]  # that attack makes a namespace
+    samples, count = (5, FEW) if quick else (2000, MANY)  # longer than the second of sched_rt_period_us
     try:
         with Emulator(Platform(1), gpus=GPUS) as emulator:
             alone = begins(emulator.socket, samples)
         yield from shown("alone", alone, alone)
-        for how in attacks:  # each on a host of its own, which has nothing left to read of the one before
+        for how in attacks:  # each on a new host, without unread packets of another attack
             with Emulator(Platform(1), gpus=GPUS) as emulator, attack(how, emulator.socket, count):
                 yield from shown(how.__name__, begins(emulator.socket, samples), alone)
         with Emulator(Platform(1), gpus=GPUS) as emulator, contextlib.ExitStack() as stack:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The emulator: how late a client learns of a completion, and what begin and end cost it.
 
-A begin and an end are four messages, each of which wakes a process.  To wake one on another CPU takes longer than all
-that the emulator does, and differs most between machines.  So both are measured with the client and the host wherever
-the kernel puts them, on one CPU, and on two.  Both are measured once one after the other, and once "rested": each after
-a millisecond of sleep.  In that sleep CPUs become idle and caches cold, as between the segments of a program.  Beside
-them stands an echo: four messages of that size between two processes placed likewise, without gpurt.
+A begin and an end are four messages, each of which wakes a process.  Waking a process on another CPU takes longer than
+all work of the emulator, and differs most between machines.  So both are measured in three placements: client and host
+wherever the kernel puts them, on one CPU, and on two.  Each is measured without pauses, and "rested": after a
+millisecond of sleep, in which CPUs become idle and caches cold, as between the segments of a program.  The figure
+"echo" is for comparison: four messages of that size between two processes in the same placement, without gpurt.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from analysis.model import Platform
 from gpurt.segments import Client
 from pycontrol.act.run.emulator import Emulator
 
-#: Bytes of the packets of a begin.
+#: The size of a begin's packets, bytes.
 SIZE = 40
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The smallest value that is not exceeded by that share."""
+    """The value at this share of the sorted values, a quantile."""
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
 
 
 def times(action: Callable[[], object], samples: int, rest: float = 0) -> list[float]:
-    """Times that an action takes, us, each time after `rest` seconds of sleep."""
+    """Times of an action, us, each after `rest` seconds of sleep."""
     found = []
     for _ in range(samples):
         if rest:
@@ -66,7 +66,7 @@ def echo() -> Iterator[Callable[[], object]]:
 
 @contextlib.contextmanager
 def on(cpus: set[int]) -> Iterator[None]:
-    """Runs this process, and those that it starts, on these CPUs."""
+    """Keeps this process and its children on these CPUs."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     yield
@@ -85,7 +85,7 @@ def late(client: Client, samples: int) -> list[float]:
 
 
 def placed(how: str, ours: set[int], theirs: set[int], samples: int) -> Iterator[tuple[str, float, str]]:
-    """Times of begin and end and of an echo with this process on CPUs `ours`, and the other one on CPUs `theirs`."""
+    """Times of begin and end and of an echo with this process on CPUs `ours` and the other process on CPUs `theirs`."""
     with contextlib.ExitStack() as stack:
         with on(theirs):
             emulator = stack.enter_context(Emulator(Platform(1)))
@@ -105,7 +105,7 @@ def placed(how: str, ours: set[int], theirs: set[int], samples: int) -> Iterator
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields p50 and p99 of emulator.completion_error_ms, and what begin and end and an echo take, us."""
+    """Yields p50 and p99 of emulator.completion_error_ms, and the times of begin and end and of an echo, us."""
     samples = 5 if quick else 500
     with Emulator(Platform(1)) as emulator, Client(str(emulator.socket)) as client:
         errors = late(client, samples)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """sBEET and sBEET-mg: a decision, simulated jobs a second, and figure 3.13's sweep.
 
-Profiles are made up, of the published ones' size and shape: the authors' do not come with gpurt.  Rates are of one core
-and its own time.  The sweep is five policies, seven points, 15 s a taskset; its seconds are of one process.
+Profiles are synthetic, with the published ones' size and shape; gpurt contains no published profile.  Rates are per CPU
+second.  The sweep has five policies, seven points, 15 s per taskset; its seconds are of one process.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from analysis.papers.experiments import ENERGY
 from analysis.papers.experiments.energy import FIVE
 from gpurt._gpurt import ffi, lib
 
-#: Work of the benchmarks on one unit, ms, about as published; each saturates at as many units as it does there.
+#: Work of the benchmarks on one unit, ms, about as published; each saturates at its published number of units.
 WORK = dict(zip(FACTS, (343, 460, 354, 200, 41, 42, 310, 11), strict=True))
 SATURATES = {"bfs": 16, "hist": 30, "hist2": 30}
 
 
 def profiles() -> dict[str, Profile]:
-    """Profiles in the size of the published ones."""
+    """Profiles of the published ones' size."""
     found = {}
     for name, facts in FACTS.items():
         kernels = {}
@@ -40,7 +40,7 @@ def profiles() -> dict[str, Profile]:
 
 
 def decision(tasks: int, repeats: int) -> float:
-    """The mean time of a decision of sbeet on an idle GPU of 46 units with all of its future jobs in the window, us."""
+    """The mean time of a decision of sbeet on an idle GPU of 46 units, with all its future jobs in the window, us."""
     device = gpu(RTX, RTX)
     one = system(Draw("uunifast", 1.0, (device,), (RTX, 46), tasks=tasks), profiles(), 1, 1)
     setup = prepare_tables(one, POLICIES["sbeet"])
@@ -67,7 +67,7 @@ def jobs_per_s(one: SpatialSystem, name: str, horizon: int) -> float:
 
 
 def sweep(tasksets: int) -> float:
-    """Seconds of one core for figure 3.13 with so many tasksets a point."""
+    """CPU seconds on one core for figure 3.13 with ``tasksets`` tasksets per point."""
     known, start = profiles(), time.process_time()
     experiment = ENERGY["mg-fig3.13"]
     for _, draw in experiment.panels[0].points:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An urgent process on a real GPU beside best-effort ones: as the driver has it, isolated by gpurt, and under yield.
+"""An urgent process on a real GPU beside best-effort ones: on the plain driver, isolated by gpurt, and under yield.
 
-Needs an NVIDIA GPU whose driver release libgpurt-preload knows; yields nothing elsewhere.  Each measurement takes
-GPURT_BENCH_SECONDS (2 unless set; with --quick 1), and there are 45 to 60.  Nothing about the card is changed.
+Needs an NVIDIA GPU whose driver release libgpurt-preload knows; otherwise yields nothing.  Each measurement takes
+GPURT_BENCH_SECONDS (default 2; with --quick 1), and there are 45 to 60.  It changes no setting of the card.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pycontrol.link.control import connect
 
 SETTLE = 1.5
 SECONDS = int(os.environ.get("GPURT_BENCH_SECONDS", "2"))
-#: Scenes: best-effort processes beside the urgent one, and kernels of a segment of its.
+#: Scenes: the number of best-effort processes beside the urgent one, and of kernels in one of its segments.
 SCENES = [(beside, launches) for launches in (1, 2, 10, 40) for beside in (0, 1, 4)]
 
 
 def isolated(bench: Bench) -> tuple[int, int]:
-    """How many of the urgent kernels executed while another's endless kernel did not, and how many there were."""
+    """How many urgent kernels executed without overlap with another's endless kernel, and how many there were."""
     other = bench.start("endless", bench.seconds + 8, 1)
     time.sleep(bench.settle)
     kernels = records(bench.urgent("explicit", 1), bench.seconds)["kernel"]
@@ -42,7 +42,7 @@ def isolated(bench: Bench) -> tuple[int, int]:
 
 
 def inside(begin: int, end: int, gaps: list[int]) -> bool:
-    """Whether a stretch of the GPU's clock lies in one of the gaps, which are pairs in order."""
+    """Whether an interval of the GPU's clock lies in one of the gaps, which are sorted pairs."""
     after = bisect(gaps, begin)
     return after % 2 == 1 and end <= gaps[after]
 
@@ -79,7 +79,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
 
 
 def isolation(bench: Bench) -> Iterator[tuple[str, float, str]]:
-    """Explicit segments: their response times, whether others executed inside, and what the host's updates took."""
+    """Explicit segments: response times, whether other processes executed inside, and the host's update times."""
     yield from figures("gpu.explicit.0.k1", records(bench.urgent("explicit", 1), bench.seconds)["ns"])
     inside_gaps, of = isolated(bench)
     yield "gpu.isolated_percent", 100 * inside_gaps / of, "%"

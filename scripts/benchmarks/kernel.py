@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel module: what a segment costs, how soon policy `job` notices, and what an attacker does to real-time tasks.
+"""The kernel module: the cost of a segment, the delay of policy `job`, and an attacker's effect on real-time tasks.
 
-Where /dev/gpurt is there (and we are root) it is measured as it is.  Otherwise it is measured in machines that
-scripts/vm-test boots, emulated in software, where only ratios within one boot mean anything.  In the first, idle CPUs
-poll: to wake one that halts costs several times as much there as all that is measured.  In the second each instruction
-takes equally long, so that other work on this machine does not matter.
+If /dev/gpurt exists and this is root, it measures the loaded module.  Otherwise it measures in machines that
+scripts/vm-test boots.  These are emulated in software, so only ratios within one boot mean anything.  In the first
+machine idle CPUs poll: waking a halted CPU costs several times as much there as everything that is measured.  In the
+second machine all instructions take equally long, so that other work on this machine does not matter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from programs import compiled  # noqa: E402
 
 
 def commands(quick: bool, programs: Path) -> Iterator[list[str]]:
-    """Commands that print the figures; machines get the compiled programs in that folder."""
+    """Commands that print the figures; test machines get the compiled programs in that folder."""
     effort = ["--quick"] if quick else []
     inside, counted = (" ".join(("python", script, *effort)) for script in (INSIDE, COUNTED))
     if Path("/dev/gpurt").exists() and os.geteuid() == 0:

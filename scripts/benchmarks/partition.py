@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The planner on tasksets of contention-aware partitioning; times of one core."""
+"""The planner on tasksets of contention-aware partitioning; CPU times on one core."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK = Effort(1, 1)
 
 
 def spent(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> float:
-    """Milliseconds of the core to run the ways on one of ``count`` tasksets."""
+    """The CPU time of all ways on one of ``count`` tasksets, ms."""
     tasks = generate_zahaf(parameters, 1, count)
     start = time.process_time()
     results(parameters, tasks, ways)

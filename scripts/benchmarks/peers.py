@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The simulator against SimSo, which is installed from PyPI into a scratch environment, on the same tasksets."""
+"""The simulator compared with SimSo on the same tasksets; SimSo is installed from PyPI into a scratch environment."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ MISSING = 3
 
 
 def tasksets() -> list[Taskset]:
-    """Ten tasks on one CPU without a GPU, rate monotonic: what both can simulate."""
+    """Ten tasks on one CPU without a GPU, rate monotonic: both can simulate these."""
     parameters = replace(PAPER, cpus=1, tasks=10, users=(0, 0), load=(0.7, 0.7))
     return generate(parameters, 1, 10, platform=Platform(1))
 
 
 def ours(sets: list[Taskset], horizon: int) -> float:
-    """Jobs a second, one call a taskset."""
+    """Jobs per second of gpurt, with one call per taskset."""
     start = time.perf_counter()
     seen = [simulate(taskset, Options(horizon=horizon)) for taskset in sets]
     return sum(task.jobs for one in seen for task in one.tasks.values()) / (time.perf_counter() - start)
 
 
 def simso(python: Path, sets: list[Taskset], horizon: int) -> float:
-    """The same of SimSo, start-up not counted."""
+    """Jobs per second of SimSo, without its start-up."""
     tasks = [[[t.period, t.cpu_time] for t in taskset.real_time] for taskset in sets]
     request = json.dumps({"horizon": horizon, "tasksets": tasks})
     done = subprocess.run([python, INSIDE], input=request, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of tasks that own units of the GPU, on tasksets of RTGPU's table 1, and allocation of units.
 
-Rates are of one core and its own time; seconds of the figures are of a clock on the wall, with two jobs.
+Rates are per second of CPU time on one core; seconds of the figures are wall-clock time, with two processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def rates(sets: int, repeats: int) -> Iterator[tuple[str, float, str]]:
 
 
 def allocation(sets: int) -> Iterator[tuple[str, float, str]]:
-    """Yields the longest time to allocate 28 SMs to 7 tasks, by each sound test, bounds and their terms included."""
+    """Yields the longest time to allocate 28 SMs to 7 tasks, by each sound test, including bounds and their terms."""
     for name in ("rtgpu-printed", "rtgpu", "rtgpu-tight", "stgm"):
         parameters = replace(TABLE, tasks=7, units=28, utilization=0.6)
         tasksets = [draw(parameters, 2, 1, index).taskset(0) for index in range(sets)]
@@ -44,7 +44,7 @@ def allocation(sets: int) -> Iterator[tuple[str, float, str]]:
 
 
 def nanosecond() -> float:
-    """The time to bound a task of 1 ns below one of 1 s, ms."""
+    """The time to bound a task of 1 ns below a task of 1 s, ms."""
     second = 1000 * MS
     long = Task("a", 0, 2, 100 * second, 100 * second, (CpuSegment(Span.exactly(second)),))
     short = Task("b", 0, 1, 100 * second, 100 * second, (CpuSegment(Span.exactly(1)),))
@@ -53,7 +53,7 @@ def nanosecond() -> float:
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields the rates, the time of allocations, and what figures 8 to 11 take with 20 tasksets a point."""
+    """Yields the rates, the time of allocations, and the time of figures 8 to 11 with 20 tasksets per point."""
     yield from rates(2 if quick else 50, 1 if quick else 3)
     yield from allocation(1 if quick else 20)
     yield "rtgpu.nanosecond_below_second.ms", nanosecond(), "ms"

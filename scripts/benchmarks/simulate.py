@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The simulator: jobs a second of the case study, GPU and overheads included."""
+"""The simulator: jobs per second of the case study, including GPU and overheads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CASE_STUDY = Path(__file__).resolve().parents[2] / "examples/case-study.toml"
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields simulate.jobs_per_s, of one core and its own time, so that neighbours matter less."""
+    """Yields simulate.jobs_per_s: per second of CPU time on one core, so that other processes matter less."""
     taskset = load(CASE_STUDY).taskset
     rates = []
     for seed in range(5):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cost of `gpurt watch`: CPU time for each event, from the socket to the verdict, and its share at 10,000 a second.
 
-An emulator and a program that does nothing except begin and end jobs with a segment make the events.
-No event may be lost.  CPU time is counted, so that what else executes on the machine matters little.
+The events come from an emulator and a program that only begins and ends jobs with a segment.  No event may be
+lost.  The figures are CPU time, so other work on the machine matters little.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
         path = Path(folder) / "busy.toml"
         path.write_text(FILE)
         file = taskset.load(path)
-        often = tuple(replace(task, period=1) for task in file.taskset)  # no file has jobs as short as these
+        often = tuple(replace(task, period=1) for task in file.taskset)  # no file may have such short periods
         file = replace(file, taskset=replace(file.taskset, tasks=often))
         with Emulator(Platform(1)) as emulator:
             place = str(emulator.socket)
@@ -65,7 +65,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
         raise RuntimeError(f"events were lost: {lost[0]}")
     each = spent / 1e3 / events
     yield "watch.cpu_us_per_event", each, "us"
-    yield "watch.cpu_percent_at_10000_events_per_s", each, "%"  # 10,000 times so many us of a second
+    yield "watch.cpu_percent_at_10000_events_per_s", each, "%"  # 10,000 events x microseconds, of a second
 
 
 def _watch(watcher: Watcher, socket: str, jobs: int) -> tuple[int, int, list[Finding]]:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Makes for Debian packages what they need of pyproject.toml: the extension module's sources, Python packages, a page.
+"""Makes for Debian packages what pyproject.toml describes: the extension's sources, Python packages, and a page.
 
 Usage: extension.py emit FILE      writes the C code that cffi makes
        extension.py sources        prints the other C files
-       extension.py install DIR    copies the Python packages there, with what tells their version
+       extension.py install DIR    copies the Python packages there, with the file that states their version
        extension.py page FILE      writes the manual page of gpurt-task, which is the text of its --help
 """
 
@@ -57,13 +57,13 @@ def emit(project: dict[str, Any], target: Path) -> None:
 
 
 def sources(project: dict[str, Any]) -> None:
-    """Prints the C files beside that."""
+    """Prints the other C files."""
     (extension,) = project["tool"]["setuptools"]["ext-modules"]
     print(*extension["sources"])
 
 
 def install(project: dict[str, Any], folder: Path) -> None:
-    """Copies the modules and data of every package, and writes what importlib.metadata reads."""
+    """Copies the modules and data of every package, and writes the file that importlib.metadata reads."""
     places = project["tool"]["setuptools"]["package-dir"]
     data = project["tool"]["setuptools"].get("package-data", {})
     for name in project["tool"]["setuptools"]["packages"]:

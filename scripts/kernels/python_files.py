@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prints what Python reads to collect these tests, and our packages: files and their folders, relative to /.
+"""Prints the files that Python reads to collect these tests, our packages and their folders, relative to /.
 
-Arguments are pytest's.  All of it is compiled here, because a machine cannot keep what it compiles.
+The arguments are pytest's.  All files are compiled here, because a test machine cannot keep compiled files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PACKAGES = [ROOT / "pycontrol", ROOT / "analysis", ROOT / "userlib/gpurt"]
 
 
 def collect(arguments: list[str]) -> None:
-    """Imports the tests, and what they import.  Errors are for the machine's own pytest to report."""
+    """Imports the tests, and all that they import.  Ignores errors: the machine's own pytest reports them."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", *arguments])
 
 
 def sources() -> Iterator[Path]:
-    """The files of modules that were imported, and of our packages."""
+    """The files of imported modules, and of our packages."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str):
@@ -41,7 +41,7 @@ def sources() -> Iterator[Path]:
 
 
 def with_compiled(source: Path) -> Iterator[Path]:
-    """The file, and what Python and pytest have compiled of it."""
+    """The file, and its compiled files from Python and pytest."""
     yield source
     tag = sys.implementation.cache_tag
     for compiled in (f"{tag}.pyc", f"{tag}-pytest-*.pyc"):
@@ -57,7 +57,7 @@ def libraries() -> Iterator[Path]:
 
 
 def main() -> None:
-    """Prints them, each folder before what is in it."""
+    """Prints the files, each folder before its content."""
     collect(sys.argv[1:])
     read = {*libraries(), *(file for source in {*sources()} for file in with_compiled(source))}
     files = {file for file in read if file.is_file() and file.parent.resolve() == file.parent}

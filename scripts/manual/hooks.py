@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Steps of mkdocs beside reading pages: reference pages are made from the code, and links to sources become names."""
+"""Steps of mkdocs besides reading pages: makes reference pages from the code, and turns links to sources into names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import gpurt
 from pycontrol.cli import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Page and the header whose opening comment it is.
+#: Each page, and the header whose opening comment it shows.
 HEADERS = {
     "reference/c.md": ("The C library", "userlib/include/gpurt.h"),
     "reference/interface.md": ("The kernel interface", "kmod/uapi/gpurt.h"),
@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files that are not pages become the files' names: the manual may be elsewhere than the sources."""
+    """Replaces links to files that are no pages by the files' names, since the manual may lack the sources."""
     folder = (Path(config.docs_dir) / page.file.src_uri).parent
 
     def plain(link: re.Match[str]) -> str:
@@ -68,7 +68,7 @@ def below(group: click.Group, context: click.Context) -> list[str]:
 
 
 def python() -> str:
-    """The offer of `import gpurt`: each name's signature and docstring, and the public methods of classes."""
+    """The names that `import gpurt` offers: signature and docstring of each, and the public methods of classes."""
     parts = ["# Python\n", verbatim(inspect.getdoc(gpurt) or "")]
     for name in sorted(gpurt.__all__):
         thing = getattr(gpurt, name)
@@ -86,7 +86,7 @@ def described(level: str, name: str, thing: object) -> str:
 
 
 def header(title: str, path: Path) -> str:
-    """The comment that a header opens with, which is its manual."""
+    """The opening comment of a header, which is its manual."""
     found = re.search(r"^/\*\n(.*?)\n \*/$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert found, path
     text = re.sub(r"^ \*(?: |(?=\t)|$)", "", found[1], flags=re.MULTILINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures the kernel module where it is loaded, as root; prints one figure a line: name, value, unit."""
+"""Measures the loaded kernel module, as root; prints one figure per line: name, value, unit."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pycontrol.link.control import Control, connect
 
 DEVICE = "/dev/gpurt"
 CYCLES, QUICK_CYCLES = 400, 10
-#: An update later than this after a change was made for another one, ns.
+#: An update later than this after a change belongs to another change, ns.
 LATE = 20_000_000
-#: The events are over when none has come for this time, seconds.
+#: The events are over if none comes for this time, seconds.
 IDLE_S = 1.0
 SLEPT = re.compile(r" (\d+)\.(\d{6}): sched_switch:")
 
 
 def medians(program: Path, *mode: str) -> dict[str, float]:
-    """Figures that the measuring program prints in that mode, by name, ns."""
+    """The figures that the measuring program prints in that mode, by name, ns."""
     run = subprocess.run([program, *mode], capture_output=True, text=True, check=True)
     return {name: float(value) for name, value in (line.split() for line in run.stdout.splitlines())}
 
@@ -42,7 +42,7 @@ def calls(program: Path) -> Iterator[tuple[str, float, str]]:
 
 
 def raising(program: Path, control: Control) -> Iterator[tuple[str, float, str]]:
-    """The cost that policy `boosted` adds to an uncontended segment: its thread is raised and lowered."""
+    """The additional cost of an uncontended segment under policy `boosted`, which raises and lowers its thread."""
     plain = medians(program, "low")
     control.set_policy(Policy.BOOSTED)
     for form in ("self", "owner"):
@@ -55,14 +55,14 @@ def raising(program: Path, control: Control) -> Iterator[tuple[str, float, str]]
 
 @contextmanager
 def tracing() -> Iterator[Path]:
-    """A trace of our own: the measuring program's going to sleep, by CLOCK_MONOTONIC."""
+    """A private trace of when the measuring program goes to sleep, by CLOCK_MONOTONIC."""
     folder = Path("/sys/kernel/tracing/instances/gpurt-bench")
     folder.mkdir()
     try:
         (folder / "trace_clock").write_text("mono")
         (folder / "buffer_size_kb").write_text("4096")
         asleep = folder / "events/sched/sched_switch"
-        # a task that was preempted has a state as well, 256
+        # a preempted task has a state as well, 256
         (asleep / "filter").write_text('prev_comm == "gpurt-jobs" && prev_state & 255')
         (asleep / "enable").write_text("1")
         yield folder
@@ -80,7 +80,7 @@ def reactions(program: Path, control: Control, notice: Notice, cycles: int) -> l
         lines = (folder / "trace").read_text().splitlines()
         told = [one for one in events if one.kind is EventKind.COMMIT and one.cause is Cause.JOB and not one.client]
     control.set_policy(Policy.SEGMENT)
-    # the runlist is everyone's again because a task has stopped
+    # updates that give the runlist to everyone again because a task has stopped
     done = sorted(one.time_ns + one.latency_ns for one in told)
     slept = [int(m[1]) * 10**9 + int(m[2]) * 1000 for m in map(SLEPT.search, lines) if m]
     found = []

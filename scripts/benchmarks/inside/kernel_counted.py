@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures the kernel module where every instruction takes equally long, as root; prints name, value, unit a line.
+"""Measures the kernel module where all instructions take equally long, as root; prints name, value and unit per line.
 
-The cost of a begin and an end beside so many other clients; and the attacker's test.  The test measures how late
-real-time tasks execute while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), against the same
-loops without it.
+It measures the cost of a begin and an end beside many other clients, and does the attacker's test.  The test measures
+how late real-time tasks execute while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), compared
+with the same loops without the module.
 
-With --growth only the former.  With --attack SETTING ATTACK... only these attacks, each by itself, in one setting
-(SETTINGS); all at once, if none is named.  With --policy POLICY the module is attacked under that policy.
+With --growth, it measures only the cost.  With --attack SETTING ATTACK..., it only makes these attacks, each by itself,
+in one of SETTINGS; without names, all at once.  --policy POLICY sets the module's policy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import attack
 from gpurt.enums import Policy
 
 CLIENTS = (1, 10, 100, 1000)
-#: Seconds that the victim is attacked for.
+#: For how many seconds the victim is attacked.
 SECONDS, QUICK_SECONDS = 2.0, 0.1
 #: Module parameters of each setting in which the module is attacked.
 SETTINGS = {
@@ -35,7 +35,7 @@ SETTINGS = {
     "sleeping": "vgpu_sleeps=1 vgpu_alpha_ns=50000",
     "agents": "agent_gpus=1 agent_bound_ms=5 vgpu_sleeps=1",
 }
-#: Under policies lock-* a client waits for as long as best effort may hold the GPU, ms.
+#: Under policies lock-*, a client waits for as long as a best-effort task may hold the GPU, ms.
 LOCK_BOUND = 10
 
 
@@ -45,13 +45,13 @@ def show(name: str, value: float, unit: str) -> None:
 
 
 def figures(*command: str | Path) -> dict[str, float]:
-    """Figures that a program prints: a name and a value a line."""
+    """The figures that a program prints: a name and a value per line."""
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return {name: float(value) for name, value in (line.split() for line in run.stdout.splitlines())}
 
 
 def growth(program: Path) -> None:
-    """A begin and an end beside so many clients, over two ioctls that do nothing, and over the same beside one."""
+    """A begin and an end beside many clients, relative to two ioctls that do nothing, and to one client."""
     for kind, priority in (("real_time", 50), ("best_effort", 0)):
         found = figures(program, "clients", str(priority))
         for count in CLIENTS:
@@ -61,13 +61,13 @@ def growth(program: Path) -> None:
 
 
 def show_victim(setting: str, how: str, seen: dict[str, int]) -> None:
-    """How late the victim executed, and how late it had the GPU."""
+    """Prints how late the victim executed, and how late it got the GPU."""
     show(f"attack.{setting}.latency_us.{how}.max", seen["latency_ns"] / 1000, "us")
     show(f"attack.{setting}.grant_us.{how}.max", seen["begin_ns"] / 1000, "us")
 
 
 def attacked(programs: Path, setting: str, seconds: float, *attacks: str) -> None:
-    """The victim beside the same loops without the module, and beside the attacker."""
+    """Runs the victim beside the same loops without the module, and beside the attacker."""
     beside = attack.attack(programs, "nothing", seconds, *attacks).victim
     show_victim(setting, "beside_noops", beside)
     device = attack.attack(programs, "device", seconds, *attacks)
@@ -78,13 +78,13 @@ def attacked(programs: Path, setting: str, seconds: float, *attacks: str) -> Non
 
 
 def whole(programs: Path, setting: str, seconds: float, *attacks: str) -> None:
-    """The victim alone, and attacked."""
+    """Runs the victim alone, and attacked."""
     show_victim(setting, "alone", attack.victim(programs, seconds))
     attacked(programs, setting, seconds, *attacks)
 
 
 def reload(setting: str, policy: Policy) -> str:
-    """Loads the module for that setting and policy; what its figures are called."""
+    """Loads the module for that setting and policy; returns the prefix of its figures."""
     options = [f"policy={int(policy)}", f"lock_bound_ms={LOCK_BOUND}", *SETTINGS[setting].split()]
     module = Path(os.environ["GPURT_TEST_MODULE"])
     for arguments in (["none"], [module.parent, *options]):
@@ -93,7 +93,7 @@ def reload(setting: str, policy: Policy) -> str:
 
 
 def each(programs: Path, policy: Policy, setting: str, *attacks: str) -> None:
-    """Those attacks, one after another."""
+    """Makes these attacks, one after another."""
     show_victim(reload(setting, policy), "alone", attack.victim(programs, SECONDS))
     for one in attacks:
         attacked(programs, f"{reload(setting, policy)}.{one}", SECONDS, one)
@@ -125,7 +125,7 @@ def main() -> None:
         if given.growth:
             return
         if "GPURT_TEST_MODULE" not in os.environ:
-            whole(programs, "loaded", SECONDS)  # this machine's module, as it is
+            whole(programs, "loaded", SECONDS)  # the module as this machine has loaded it
         elif given.quick:
             whole(programs, reload("busy", policy), QUICK_SECONDS, "storm")
         elif len(given.attack) > 1:

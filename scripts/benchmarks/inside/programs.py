@@ -14,7 +14,7 @@ FLAGS = ["-static", "-O2", "-Wall", "-pthread", f"-I{ROOT}/userlib/include"]
 
 
 def compiled(folder: Path) -> Path:
-    """Compiles them into that folder, unless they came with a machine, where it would take ten times as long.
+    """Compiles them into that folder, unless a test machine already has them: compiling there takes ten times as long.
 
     Returns the folder in which they are.
     """

@@ -14,7 +14,7 @@ NS_PER_MS = 1_000_000
 
 
 def simulate(tasks: list[list[int]], horizon: int) -> tuple[int, float]:
-    """Jobs of one taskset ([period, execution time] each, ns, most urgent first) and how long simulating them takes."""
+    """Simulates a taskset ([period, execution time] each, ns, most urgent first); returns its jobs and the time."""
     configuration = Configuration()
     configuration.cycles_per_ms = NS_PER_MS
     configuration.duration = horizon
@@ -33,7 +33,7 @@ def simulate(tasks: list[list[int]], horizon: int) -> tuple[int, float]:
 
 
 def main() -> None:
-    """One taskset after the other."""
+    """Simulates one taskset after the other."""
     request = json.load(sys.stdin)
     results = [simulate(tasks, request["horizon"]) for tasks in request["tasksets"]]
     json.dump({"jobs": sum(r[0] for r in results), "seconds": sum(r[1] for r in results)}, sys.stdout)

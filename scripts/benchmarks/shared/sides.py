@@ -18,13 +18,13 @@ from pycontrol.machine.placement import fifo_permitted
 
 Made = TypeVar("Made")
 PRIORITY = 50
-#: How long starting and stopping may take besides, seconds.
+#: How long starting and stopping may take in addition, seconds.
 GRACE = 60
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The program, the environment of its processes, and under gpurt the host's control plane.
+    """The program, the environment of its processes, and under gpurt a connection to the host's control plane.
 
     ``settle``: how long a best-effort process may take until it keeps the GPU full, seconds.
     """
@@ -59,17 +59,17 @@ class Bench:
         return others
 
     def scene(self, beside: int, launches: int) -> tuple[list[int], float]:
-        """Response times of the urgent process, and the share of the GPU's time that best effort got beside it."""
+        """Response times of the urgent process, and the share of GPU time that best-effort processes got beside it."""
         own = self.urgent("critical", launches)
         return self.shares(self.crowd(beside), lambda: list(records(own, self.seconds)["ns"]))
 
     def without_urgent(self, size: int = 1) -> float:
-        """The share of the GPU's time that best-effort processes get without any urgent one."""
+        """The share of GPU time that best-effort processes get without an urgent process."""
         _, share = self.shares(self.crowd(size), lambda: time.sleep(self.seconds))
         return share
 
     def shares(self, others: list[subprocess.Popen[str]], meanwhile: Callable[[], Made]) -> tuple[Made, float]:
-        """The value that ``meanwhile`` returns, and the share of the GPU's time that others got in its time."""
+        """The value of ``meanwhile()``, and the share of GPU time that other processes got during the call."""
         for other in others:
             say(other)
         begun = time.monotonic_ns()
@@ -81,14 +81,14 @@ class Bench:
 
 
 def say(process: subprocess.Popen[str]) -> None:
-    """Gives a side its next word."""
+    """Sends a side its next command."""
     assert process.stdin
     process.stdin.write("\n")
     process.stdin.flush()
 
 
 def ready(process: subprocess.Popen[str]) -> None:
-    """Waits until a side is ready for its word."""
+    """Waits until a side is ready for its command."""
     assert process.stdout
     line = process.stdout.readline()
     if json.loads(line or "{}").get("record") != "ready":
@@ -97,7 +97,7 @@ def ready(process: subprocess.Popen[str]) -> None:
 
 
 def records(process: subprocess.Popen[str], seconds: int) -> dict[str, Any]:
-    """Gives a side its last word; returns what it says when it has ended."""
+    """Sends a side its last command; returns the records that it writes when it has ended."""
     text, _ = process.communicate("\n", timeout=seconds + GRACE)
     lines = [json.loads(line) for line in text.splitlines()]
     found = [line for line in lines if line.get("record") in ("critical", "load", "endless")]
@@ -117,7 +117,7 @@ def build(folder: Path) -> Path:
 
 
 def rows(label: str, bench: Bench, beside: int, launches: int, scale: float = 1) -> Iterator[tuple[str, float, str]]:
-    """A scene's figures, where all times on the GPU are ``scale`` times as long as those that are told."""
+    """A scene's figures; measured times on the GPU are ``scale`` times as long as the printed ones."""
     times, share = bench.scene(beside, launches)
     label = f"{label}.{beside}.k{launches}"
     yield from figures(label, [round(ns / scale) for ns in times])

@@ -6,12 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-#: Clocks of this process's own time, and on the wall.
+#: Clocks: this process's CPU time, and wall-clock time.
 CPU, WALL = time.process_time, time.perf_counter
 
 
 def seconds(action: Callable[[], object], repeats: int, clock: Callable[[], float] = CPU) -> float:
-    """The median time an action takes."""
+    """The median time of an action."""
     times = []
     for _ in range(repeats):
         start = clock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The ways of giving a GPU to an urgent process that `bench agents` and `bench gpu` compare, and their scenes."""
+"""The ways to give a GPU to an urgent process that `bench agents` and `bench gpu` compare, and their scenes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pycontrol.readable import readable
 ROOT = Path(__file__).resolve().parents[3]
 #: How long a host may take to start, seconds.
 START = 60
-#: Options of `gpurt serve`; none: programs run without gpurt.
+#: Options of `gpurt serve`; None: programs run without gpurt.
 WAYS: dict[str, tuple[str, ...] | None] = {
     "none": None, "isolated": (), "yield": ("--begin=yield",), "turns": ("--begin=turns",)
 }  # fmt: skip
-#: Percentiles that are told.
+#: The percentiles in the output.
 SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
 
 def known(bench: str) -> list[str]:
-    """The ways that this release's host knows.  Says which it does not."""
+    """The ways that this release's host knows.  Prints the names of the others."""
     command = [sys.executable, "-m", "pycontrol", "serve", "--help"]
     words = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     missing = [way for way, options in WAYS.items() if any(one.partition("=")[0] not in words for one in options or ())]
@@ -47,7 +47,7 @@ def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def percentile(values: Sequence[int], share: float) -> float:
-    """The smallest value that is not exceeded by that share."""
+    """The value at this share of the sorted values, a quantile."""
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
 
 
