@@ -2,7 +2,7 @@
 """Exact worst cases: every sporadic schedule of a small taskset, on the compiled core that ships.
 
 Time is counted in the largest unit that divides every time of the taskset.  Releases come at whole units, and each
-demand takes any whole number of them from best to worst (analysis/native/explore.h).
+demand takes any whole number of units from best to worst (analysis/native/explore.h).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gpurt._gpurt import ffi, lib
 
 #: The longest reaction, age and age at an output of a chain, ns.
 Times: TypeAlias = tuple[int, int, int]
-#: States after which an exploration gives up, unless told otherwise.
+#: By default, an exploration gives up after this many states.
 MAX_EXACT_STATES = 5_000_000
-#: Tasks that an exploration can have.
+#: The most tasks that an exploration can have.
 TASKS = 64
 
 
 class TooManyStatesError(SimulationError):
-    """There are more states than may be looked at; ``least``: how many there are at least."""
+    """There are more states than an exploration may visit; ``least``: a lower bound of their number."""
 
     def __init__(self, least: int, most: int, seen: int = 0) -> None:
         what = f"gave up after {seen} states" if seen else f"it has at least {least} states"
@@ -37,10 +37,11 @@ class TooManyStatesError(SimulationError):
 
 @dataclass(frozen=True)
 class Exact:
-    """The longest response of each task over all schedules, ns, and how much there was to look at.
+    """The longest response of each task over all schedules, ns, and the size of the search.
 
-    ``unit``: ns.  ``late``: a task that exceeded its limit; schedules are not followed beyond that, so that the others'
-    numbers may be too small.  ``steps``: ways from one state to another.  ``chains``: the longest times of each, ns.
+    ``unit``: ns.  ``late``: a task that exceeded its limit; schedules are not followed beyond that, so the other
+    numbers may be too small.  ``steps``: ways from one state to another.  ``chains``: the longest times of each chain,
+    ns.
     """
 
     worst: Mapping[str, int]
@@ -52,9 +53,9 @@ class Exact:
 
 
 def least_states(taskset: Taskset, unit: int) -> int:
-    """A number of states that every exploration of it has.
+    """A lower bound of the number of states in every exploration of the taskset.
 
-    The times since the last releases take every combination, and those count in which a task may be released.
+    The times since the last releases take every combination.  Those count at which a task may be released.
     """
     periods = [t.period // unit for t in taskset if t.name not in taskset.started]
     return math.prod(p + 1 for p in periods) - math.prod(periods)
@@ -85,10 +86,10 @@ def explore(
     """Every schedule of the taskset; ``limits``: response times beyond which a schedule is not followed; None: the
     deadlines.
 
-    ``chains``: the same for chains, by name: a reaction, an age and an age at an output; None: no limits.
+    ``chains``: limits for chains, by name: a reaction, an age and an age at an output; None: no limits.
     ``periodic``: after its first release a task is released each period.  ``stop``: end with the first response beyond
-    its limit.  ``finer``: releases also come at such fractions of a unit.  All ``options`` count except those of
-    releases and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
+    its limit.  ``finer``: releases also come at multiples of a unit divided by this.  All ``options`` count except
+    those of releases and demands.  Raises TooManyStatesError, before or after the search begins, and SimulationError.
     """
     if not options.rules.turns and not any(t.uses_gpu for t in taskset if t.name in taskset.forked):
         taskset = _endless(taskset)
@@ -128,15 +129,15 @@ def explore(
 
 
 def prioritised(test: Test, taskset: Taskset) -> Taskset:
-    """The taskset, with the GPU priorities that the test assigns if it assigns any."""
+    """The taskset, with the GPU priorities that the test assigns, if it assigns any."""
     priorities = test.assign(taskset).priorities if test.assigns else None
     return taskset if priorities is None else taskset.with_gpu_priorities(priorities)
 
 
 def exact_ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:
-    """The systems that a test's bounds are for; of a taskset, those that its bounds are for.
+    """The systems that a test's bounds are for; with a taskset, those that its bounds are for.
 
-    All critical sections of one are at the begin of CPU segments, in their middle, or at their end.
+    In each system, all critical sections are at the begin of CPU segments, in their middle, or at their end.
     """
     for form in test.forms if taskset is None else test.forms_of(taskset):
         for place in PLACES if taskset is not None and taskset.resources else [*PLACES][:1]:
@@ -154,7 +155,7 @@ def _limits_of(one: Chain, unit: int, limits: Mapping[str, Times] | None) -> lis
 
 
 def _endless(taskset: Taskset) -> Taskset:
-    """The taskset without time slices: these delay only best effort, if no workers use the GPU."""
+    """The taskset without time slices, which only delay best effort if no workers use the GPU."""
     parts = taskset.with_partitions(lambda part: replace(part, slice=None))
     return replace(parts, platform=replace(parts.platform, time_slice=0))
 

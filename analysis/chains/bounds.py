@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Latency:
-    """A bound and its parts, which add up to it; ``limit``: what the file allows, ns; None: it states none."""
+    """A bound and its parts, which add up to it; ``limit``: the file's limit, ns; None: the file states none."""
 
     parts: tuple[Part, ...]
     limit: int | None
@@ -41,7 +41,7 @@ class Latency:
 
     @property
     def holds(self) -> bool:
-        """Whether the bound is within what the file allows."""
+        """Whether the bound is within the file's limit."""
         return self.limit is None or self.bound <= self.limit
 
 
@@ -71,13 +71,13 @@ class Bounded:
 
 
 def bound_of(chain: Chain, taskset: Taskset, result: Result) -> Bounded:
-    """The chain's bounds, from those that a test has of the taskset's tasks."""
+    """The chain's bounds, from a test's bounds for the taskset's tasks."""
     found = {task.name: wcrt for task in taskset if (wcrt := result.wcrt(task.name)) is not None}
     return bounded_chains(chain, taskset, found)
 
 
 def bounded_chains(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> Bounded:
-    """The same from bounds of tasks by name, ns."""
+    """The chain's bounds, from bounds of tasks by name, ns."""
     if lacking := [name for name in chain.tasks if name not in responses]:
         return Bounded(chain, {}, f"{lacking[0]} has no bound")
     known = {task.name: task for task in taskset}
@@ -94,9 +94,9 @@ def bounded_chains(chain: Chain, taskset: Taskset, responses: Mapping[str, int])
 
 @dataclass(frozen=True)
 class Unit:
-    """A sequence of tasks: the end of each releases the next, perhaps together with other tasks' ends.
+    """A sequence of tasks: the end of each releases the next, perhaps together with the ends of other tasks.
 
-    ``responses``: bounds of tasks, ns.  ``windows``: when each is released, ns.
+    ``responses``: bounds of tasks, ns.  ``windows``: when each task is released, ns.
     """
 
     tasks: tuple[Task, ...]
@@ -106,19 +106,19 @@ class Unit:
 
     @property
     def head(self) -> Task:
-        """The task that has releases of its own, or that others release and that reads what the unit before wrote."""
+        """The unit's first task: it has releases of its own, or others release it and it reads the previous unit."""
         return self.tasks[0]
 
     @property
     def gap(self) -> Part:
-        """The time to its next release."""
+        """The longest time to the head's next release."""
         root, (first, last) = root_of(self.taskset, self.head.name), self.windows[self.head.name]
-        assert root.max_period is not None  # files without it are refused where it counts
+        assert root.max_period is not None  # where it counts, files without it are refused
         return Part(self.head.name, root.max_period + last - first, GAP)
 
     @property
     def ends(self) -> tuple[Part, ...]:
-        """The time from its release to its end."""
+        """The longest time from the head's release to the end of the last task."""
         parts, reached = [], 0
         for task in self.tasks:
             response = self._response(task)
@@ -132,7 +132,7 @@ class Unit:
         return self.responses.get(task.name, task.deadline)
 
     def reach(self, task: Task) -> int:
-        """The time from the release of the head's job to the end of the task's job that rests on the same arrival."""
+        """The time from the release of the head's job to the end of the task's job that has the same arrival."""
         if task.name == self.head.name:
             return self._response(task)
         if task.name not in self.taskset.triggers:
@@ -170,10 +170,10 @@ def _at_output(units: Sequence[Unit], taskset: Taskset) -> tuple[Part, ...]:
 
 
 def never_between(producer: Task, consumer: Task, taskset: Taskset) -> bool:
-    """Whether no job of the consumer starts while one of the producer is pending.
+    """Whether no job of the consumer starts while a job of the producer is pending.
 
-    On one CPU none does if the producer is more urgent there and never sleeps.  A producer sleeps if it waits for the
-    GPU, for workers, or for its turn in a thread.  The consumer then starts in the gap and reads what is old.
+    On one CPU this is so if the producer is more urgent there and never sleeps.  A producer sleeps while it waits for
+    the GPU, for workers, or for its turn in a thread.  Then the consumer starts in the gap and reads an old value.
     """
     above = producer.cpu == consumer.cpu and producer.priority > consumer.priority
     return above and len(taskset.served_with(producer)) == 1 and not taskset.sleeps(producer)

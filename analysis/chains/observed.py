@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """A chain as events show it: reactions and ages, from the releases, starts and ends of jobs.
 
-No event says which value a job read.  So links are derived, as docs/readings/chains.md defines them.  A sampled link:
-the last job of the producer that had ended when the consumer's job started.  A triggered link: the producer's job of
-the consumer's number, for a program that another one releases passes the number on.  Without it: the last one that had
-started when the consumer's job was released.  A program may tell its consumer before it says that its job is over.
+No event says which value a job read, so links are derived as docs/readings/chains.md defines them.  A sampled link
+leads from the producer's last job that had ended when the consumer's job started.  A triggered link leads from the
+producer's job with the consumer's number, if programs pass numbers on; otherwise from the last job that had started
+when the consumer's job was released.  A program may tell its consumer before it says that its job is over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from analysis.traces.trace import Event, Kind, Trace
 
 #: A job's first step, in the simulator's traces.
 BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
-#: The number of a task's jobs that are kept for consumers that have yet to look for them.
+#: The most jobs of a task that are kept for consumers that have not looked for them yet.
 MOST_KEPT = 10_000
 #: The measures of a chain, by the file's keys.
 MEASURE_KEYS = ("max_reaction", "max_age", "max_age_at_output")
@@ -27,9 +27,9 @@ MEASURE_KEYS = ("max_reaction", "max_age", "max_age_at_output")
 class _Job:
     """A job; times in ns.
 
-    ``number``: by the program's count.  ``before``: when the job before it started.  ``end``: None until it is over.
-    ``since``: the earliest stimulus that nothing before it reflects; None: there is none.  ``origin``: the start of the
-    first task's job that it rests on; None: not a whole chain.  Both hold if ``known``.
+    ``number``: by the program's count.  ``before``: when the previous job started.  ``end``: None until it is over.
+    ``since``: the earliest stimulus that no earlier job reflects; None: there is none.  ``origin``: the start of the
+    first task's job that it reflects; None: the chain behind it is not whole.  Both hold if ``known``.
     """
 
     number: int | None
@@ -44,9 +44,9 @@ class _Job:
 
 @dataclass
 class _Written:
-    """The jobs of a task that its consumer has not read yet, in their order, and the ``last`` one that it has read.
+    """The jobs of a task that its consumer has not read yet, in order, and the ``last`` job that it has read.
 
-    ``start``: of the latest.
+    ``start``: the latest job's start.
     """
 
     jobs: deque[_Job] = field(default_factory=deque)
@@ -54,7 +54,7 @@ class _Written:
     start: int | None = None
 
     def add(self, number: int | None, release: int, start: int) -> _Job:
-        """A job that starts."""
+        """Adds a job that starts."""
         job = _Job(number, release, start, self.start)
         self.start = start
         self.jobs.append(job)
@@ -63,24 +63,24 @@ class _Written:
         return job
 
     def _drop(self) -> None:
-        """The oldest is left out; its stimulus waits on."""
+        """Drops the oldest job; the next job takes over its stimulus."""
         gone = self.jobs.popleft()
         self.jobs[0].since = min((one.since for one in (gone, self.jobs[0]) if one.since is not None), default=None)
         self.last = gone
 
     def next(self) -> _Job | None:
-        """The oldest job that was not read; a job that never ended, although a later one has, is left out."""
+        """The oldest unread job; a job that never ended, although a later one has, is left out."""
         while len(self.jobs) > 1 and self.jobs[0].end is None and self.jobs[1].end is not None:
             self.jobs.popleft()
         return self.jobs[0] if self.jobs else None
 
 
 class ChainWatch:
-    """Takes the jobs of a chain's tasks as events tell of them, and measures.
+    """Takes the events of a chain's tasks, and measures.
 
-    ``longest``: the longest times so far by key, ns.  A key has none before the first: outputs without a whole chain
-    behind them do not count.  Neither do reactions without an end.  A task that waits for others than its producer may
-    begin to work late.  Reactions to what came before then do not count: they come later than after their longest gap.
+    ``longest``: the longest times so far by key, ns; a key is missing before its first time.  Outputs without a whole
+    chain behind them do not count, and reactions without an end do not either.  A task that waits for other tasks than
+    its producer may begin to work late.  Reactions to earlier stimuli then do not count: their longest gap is exceeded.
     """
 
     def __init__(self, chain: Chain, taskset: Taskset) -> None:
@@ -93,13 +93,13 @@ class ChainWatch:
         self._begun: dict[str, int] = {}
 
     def forget(self) -> None:
-        """The chain begins anew, for jobs under way are not known."""
+        """The chain begins anew, because jobs under way are unknown."""
         self._seen = {name: _Written() for name in self.chain.tasks}
         self._open.clear()
         self._origin = None
 
     def feed(self, event: Event, task: str) -> dict[str, int]:
-        """Takes an event of a task, by the file's name of it, and returns the times that it ends, by key, ns."""
+        """Takes an event of a task, by its name in the file, and returns the times that end with it, by key, ns."""
         if task not in self._seen:
             return {}
         if event.kind is Kind.START and event.duration is not None:
@@ -119,7 +119,7 @@ class ChainWatch:
             return
         if task in self._awaited:
             self._begun.setdefault(task, start)
-        if len(self._open) > MOST_KEPT:  # of which none has ended
+        if len(self._open) > MOST_KEPT:  # and none of them has ended
             self.forget()
         self._open[task, number] = self._seen[task].add(number, start if release is None else release, start)
 
@@ -134,7 +134,7 @@ class ChainWatch:
         return self._output(job, end)
 
     def _all_began(self, by: int) -> bool:
-        """Whether the tasks that wait for others had begun to work by then."""
+        """Whether the tasks that wait for others had begun to work by ``by``."""
         return all(self._begun.get(name, by + 1) <= by for name in self._awaited)
 
     def _output(self, job: _Job, end: int) -> dict[str, int]:
@@ -151,7 +151,7 @@ class ChainWatch:
         return found
 
     def _know(self, place: int, job: _Job) -> None:
-        """Has a job look for what it rests on."""
+        """Finds the input of a job that has started."""
         if job.known:
             return
         job.known = True
@@ -177,13 +177,13 @@ def _read(producer: _Job, job: _Job) -> bool:
 
 
 def _released(producer: _Job, job: _Job) -> bool:
-    """Whether the producer's job may have released the consumer's, or one before it."""
+    """Whether the producer's job may have released the consumer's job or an earlier one."""
     return producer.start < job.release or (producer.end is not None and producer.end <= job.release)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The longest times seen, ns; None: none was seen."""
+    """The longest times seen, ns; None: no such time was seen."""
 
     max_reaction: int | None = None
     max_age: int | None = None

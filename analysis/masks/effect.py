@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The worth of a mask: its effective compute units (section 4.3 of the paper; specification rules R3 to R6).
 
-The dispatcher deals a kernel's blocks to shader engines in turn and waits for a full one.  Every engine with any CU
-enabled therefore gets as many blocks as each other one.  The engine with the fewest CUs sets the pace of all.
+The dispatcher deals a kernel's blocks to shader engines in turn and waits for a full engine.  So every engine with an
+enabled CU gets equally many blocks, and the engine with the fewest CUs limits the speed of all.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from analysis.masks.topology import Topology
 class Effect:
     """``counts[xcc][engine]``: enabled CUs.
 
-    ``effective``: that many CUs, evenly spread, would be as fast.  ``best``: the most that the mask's CUs are worth if
-    those of some engines are taken out.  Several XCCs count as the slowest of them, so many times; 0 if one has no CU.
+    ``effective``: the number of evenly spread CUs that would be as fast.  ``best``: the most that the mask's CUs are
+    worth without those of some engines.  Several XCCs count as the slowest XCC, times their number; 0 if one has no CU.
     """
 
     counts: tuple[tuple[int, ...], ...]
@@ -38,7 +38,7 @@ class Effect:
 
     @property
     def dominated(self) -> bool:
-        """Whether a part of the mask is more than a tenth faster than the whole of it."""
+        """Whether a part of the mask is more than a tenth faster than the whole mask."""
         return 10 * self.best > 11 * self.effective
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Faults of masks, by rule, each with the finding that it rests on (docs/cu-masks.md lists them)."""
+"""Faults of masks, by rule, each with the finding on which it rests (docs/cu-masks.md lists them)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from analysis.masks.mapping import (
 )
 from analysis.masks.topology import Topology
 
-#: From so many digits on, text of only 0 and 1 counts as the paper's notation, bit 0 first.
+#: Text of at least this many digits 0 and 1 only counts as the paper's notation, bit 0 first.
 BINARY_DIGITS = 8
 _BINARY = re.compile(rf"[01]{{{BINARY_DIGITS},}}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A partition: its mask, and that as text."""
+    """A partition: its mask, and the mask's text."""
 
     name: str
     mask: int
@@ -38,7 +38,7 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class MaskFinding:
-    """``rule``: E1 to E7 are errors, the W warnings.  ``names``: the partitions that it is about."""
+    """``rule``: E1 to E7 are errors, the W rules warnings.  ``names``: the partitions concerned."""
 
     rule: str
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ class MaskFinding:
 
 @dataclass(frozen=True)
 class _Case:
-    """A partition with what its mask does."""
+    """A partition with the effect of its mask."""
 
     of: Masked
     units: frozenset[Unit]
@@ -172,7 +172,7 @@ def _count(things: Sized, word: str) -> str:
 
 
 def _together(one: _Case, other: _Case) -> Iterator[MaskFinding]:
-    """Rules E4 and W2: what two partitions share."""
+    """Rules E4 and W2: CUs or engines that two partitions share."""
     names = one.of.name, other.of.name
     shared = one.units & other.units
     if not shared:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compute unit of each bit of a mask, by release of Linux (mqd_symmetrically_map_cu_mask() in kfd_mqd_manager.c).
 
-RTNS'21 draws it in figure 8.  Read in 6.1.192 and, for several XCCs, 6.12.117.  ``tests/masks/test_driver.py`` compiles
-the driver's function and compares, where its source is at hand.
+RTNS'21 draws it in figure 8.  The code was read in 6.1.192 and, for several XCCs, 6.12.117.
+``tests/masks/test_driver.py`` compiles the driver's function and compares, if its source is available.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Release: TypeAlias = tuple[int, int]
 BY_ARRAY: Release = (5, 15)
 #: The oldest release in which the rule for pairs of bits was read.
 PAIRS_READ: Release = (6, 1)
-#: The oldest release in which the rule for several XCCs was read.  Some before gave a mask to the first
-#: XCC only ("drm/amdkfd: Fix CU Masking for GFX 9.4.3", May 2024).
+#: The oldest release in which the rule for several XCCs was read.  Some earlier releases gave a mask only to the first
+#: XCC ("drm/amdkfd: Fix CU Masking for GFX 9.4.3", May 2024).
 XCCS_READ: Release = (6, 12)
 #: From GC 12.1 on, bits have a rule of their own (mqd_symmetrically_map_cu_mask_v12_1() in kfd_mqd_manager_v12_1.c).
 OTHER_RULE_GC = 120_100
-#: The release that is assumed unless one is given.
+#: The release that is assumed by default.
 LATEST: Release = (6, 12)
-#: Bits of a mask that the driver takes at most.
+#: The most bits of a mask that the driver takes.
 MOST_BITS = 1_024
 _RELEASE = re.compile(r"([0-9]{1,3})\.([0-9]{1,4})(?![0-9])", re.ASCII)
 _MASK = re.compile(r"(?:0x)?[0-9a-fA-F]{1,256}", re.ASCII)
@@ -35,7 +35,7 @@ _MASK = re.compile(r"(?:0x)?[0-9a-fA-F]{1,256}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unit:
-    """A compute unit, or where one would be: the register of that XCC and shader engine has it at bit 16 sh + cu."""
+    """A compute unit, or a place for one: bit 16 sh + cu in the register of that XCC and shader engine."""
 
     xcc: int
     engine: int
@@ -48,7 +48,7 @@ class Unit:
         return MOST_UNITS * self.array + self.index
 
 
-#: The CUs that one bit of a mask enables: none past the chip's, one CU, or two of a pair.
+#: The CUs that one bit of a mask enables: one CU, both CUs of a pair, or none if the bit is past the chip's CUs.
 Enabled: TypeAlias = tuple[Unit, ...]
 
 
@@ -61,20 +61,20 @@ def parse_release(text: str) -> Release:
 
 
 def parse_mask(text: str) -> int:
-    """A hexadecimal mask, bit 0 on the right, as GPURT_CU_MASK has it (parse() in kfd_mask.c).  Raises ValueError."""
+    """A hexadecimal mask, bit 0 on the right, as in GPURT_CU_MASK (parse() in kfd_mask.c).  Raises ValueError."""
     if _MASK.fullmatch(text) is None:
         raise ValueError(f"expected a hexadecimal mask of 1 to {MOST_BITS} bits such as 0xff, got {text[:40]!r}")
     return int(text.removeprefix("0x"), 16)
 
 
 def words(mask: int) -> tuple[int, ...]:
-    """The mask as SET_CU_MASK has it: 32 bits a word, lowest first, at least one word."""
+    """The mask as in SET_CU_MASK: 32 bits a word, lowest first, at least one word."""
     return tuple(mask >> shift & 0xFFFFFFFF for shift in range(0, max(mask.bit_length(), 1), 32))
 
 
 @lru_cache(maxsize=64)
 def register_places(topology: Topology, release: Release = LATEST) -> tuple[Enabled, ...]:
-    """The CUs that each bit enables in the registers: as many bits as there are active CUs.
+    """The CUs that each bit enables in the registers, for as many bits as there are active CUs.
 
     Not every place is a compute unit under Linux 5.14 and older: see `exists`.
     """
@@ -107,7 +107,7 @@ def _in_turn(topology: Topology, xcc: int) -> list[Unit]:
 
 
 def _by_engine(topology: Topology) -> tuple[Enabled, ...]:
-    """Linux 5.14 and older: an index counts over both shader arrays and is taken for the register's bit."""
+    """Linux 5.14 and older: an index counts over both shader arrays, and is used as the register's bit."""
     counts, engine, index, found = topology.engines, 0, 0, []
     for _ in range(sum(counts)):
         found.append((Unit(0, engine, index // MOST_UNITS, index % MOST_UNITS),))
@@ -148,9 +148,9 @@ def registers(mask: int, topology: Topology, release: Release = LATEST) -> tuple
 
 
 def half_pairs(mask: int, topology: Topology) -> tuple[int, ...]:
-    """The numbers of pairs of which the mask has only one CU; empty if CUs are not paired.
+    """The numbers of pairs of which the mask has only one CU; empty if the chip does not pair CUs.
 
-    The driver looks at all bits, also at those beyond the chip's (pqm_update_mqd(), 6.1.192).
+    The driver looks at all bits, even beyond the chip's (pqm_update_mqd(), 6.1.192).
     """
     if not topology.paired:
         return ()

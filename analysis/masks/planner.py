@@ -15,15 +15,15 @@ from analysis.masks.mapping import LATEST, Release, Unit, register_places
 from analysis.masks.search import MaskShape, ShaderEngine, Step, first_fit, least_mask
 from analysis.masks.topology import Topology
 
-#: Partitions of one plan at most.
+#: The most partitions of one plan.
 MOST_PARTITIONS = 32
-#: States that the search looks at before it falls back to first fit.
+#: After this many states, the search falls back to first fit.
 STATES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A partition with at least ``units`` effective CUs, at most ``most``; ``apart``: it shares no shader engine."""
+    """A partition with ``units`` to ``most`` effective CUs; ``apart``: it shares no shader engine."""
 
     name: str
     units: int
@@ -45,25 +45,25 @@ class Part:
 
     @property
     def waste(self) -> int:
-        """CUs more than wanted."""
+        """The number of CUs beyond those wanted."""
         return self.effective - self.wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``proved``: no plan wastes less.  Where there are too many to look at, it comes from first fit."""
+    """``proved``: no plan wastes less.  If there are too many states to search, the plan comes from first fit."""
 
     parts: tuple[Part, ...]
     proved: bool
 
     @property
     def waste(self) -> int:
-        """Of all partitions."""
+        """The waste of all partitions."""
         return sum(part.waste for part in self.parts)
 
 
 class Impossible(ValueError):
-    """No such partitions exist, or none were found; the text says why."""
+    """No such partitions exist, or none were found; the text says which."""
 
 
 def plan_masks(wants: Sequence[Want], topology: Topology, release: Release = LATEST) -> Plan:
@@ -71,7 +71,7 @@ def plan_masks(wants: Sequence[Want], topology: Topology, release: Release = LAT
 
     Raises:
         Impossible: no plan exists; or, if its text says so, none was found.
-        ValueError: no partition, too many, two of one name, or a size that is no size.
+        ValueError: no partition, too many, two with one name, or an invalid size.
     """
     _check(wants)
     order = sorted(range(len(wants)), key=lambda index: (not wants[index].apart, -wants[index].units))
@@ -109,7 +109,7 @@ def _engines(topology: Topology) -> tuple[ShaderEngine, ...]:
 
 
 def _least_shapes(want: Want, topology: Topology) -> list[MaskShape]:
-    """The smallest rectangle of each width: larger ones only take more."""
+    """The smallest rectangle of each width: larger ones only take more CUs."""
     found = []
     for width in range(1, len(topology.engines) + 1):
         depth = -(-want.units // (width * topology.xccs * topology.step)) * topology.step
@@ -120,7 +120,7 @@ def _least_shapes(want: Want, topology: Topology) -> list[MaskShape]:
 
 
 def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impossible:
-    """Says why."""
+    """The error, with its reason."""
     total = sum(want.units for want in wants)
     shapes = []
     for want in wants:
@@ -140,7 +140,7 @@ def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impo
 def _realised(
     wants: Sequence[Want], shapes: Sequence[MaskShape], topology: Topology, release: Release
 ) -> tuple[Part, ...]:  # fmt: skip
-    """Masks: in each engine the partitions take CUs in the order of their bits, the first partition first."""
+    """The masks: in each engine, partitions take CUs in the order of bits, the first partition first."""
     free: dict[tuple[int, int], list[int]] = {}
     seen: set[tuple[Unit, ...]] = set()
     bits_of: dict[tuple[Unit, ...], int] = {}

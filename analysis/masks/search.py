@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Places rectangles of compute units on shader engines, at the least cost: best-first search, and first fit.
 
-The search is A*.  A state is how many partitions are placed, and of each engine how many CUs are free and whether it
-is used or closed.  Engines that are alike are interchangeable.  A cost is a tuple, compared from its first number on,
-and costs of partitions add up.
+The search is A*.  A state is the number of placed partitions and, for each engine, its number of free CUs and whether
+it is used or closed.  Equal engines are interchangeable.  A cost is a tuple, compared from its first number on, and
+costs of partitions add up.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from itertools import groupby
 from operator import add
 from typing import NamedTuple, TypeAlias
 
-#: Whatever comes first, then (last but one) shader engines shared, then (last) minus the engines used.
+#: Other numbers first, then (last but one) the shader engines shared, then (last) minus the engines used.
 Cost: TypeAlias = tuple[int, ...]
-#: Partitions placed, and of each engine how many CUs are free and whether it is used.
+#: The number of placed partitions and, for each engine, its free CUs and whether it is used.
 _State: TypeAlias = tuple[int, tuple[tuple[int, int], ...]]
 EMPTY, USED, CLOSED = 0, 1, 2
 
 
 class ShaderEngine(NamedTuple):
-    """A shader engine: its number, free CUs, and whether some partition is on it, or one that shares with none."""
+    """A shader engine: its number, its free CUs, and whether a partition, or one that shares with none, is on it."""
 
     number: int
     free: int
@@ -32,7 +32,7 @@ class ShaderEngine(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskShape:
-    """``width`` engines with ``depth`` CUs each, its cost, and, once placed, the engines."""
+    """``width`` engines with ``depth`` CUs each, the cost, and, once placed, the engines."""
 
     width: int
     depth: int
@@ -52,9 +52,9 @@ class Step:
 def least_mask(
     steps: Sequence[Step], start: Sequence[ShaderEngine], limit: int
 ) -> tuple[list[MaskShape] | None, bool]:
-    """The cheapest way to place all, or None; and whether the search was complete.
+    """The cheapest way to place all partitions, or None; and whether the search was complete.
 
-    ``limit``: states that are looked at.
+    ``limit``: the most states to visit.
     """
     if not all(step.shapes for step in steps):
         return None, True
@@ -84,7 +84,7 @@ def least_mask(
             total = tuple(map(add, so_far, ahead[index + 1]))
             if needs[index + 1] > sum(engine.free for engine in after if engine.state != CLOSED):
                 continue
-            # The costs ahead depend on the state only: among equal states, the first of the cheapest is enough.
+            # The costs ahead depend only on the state: of equal states, the first of the cheapest is enough.
             state = _state(index + 1, after)
             if state in seen and seen[state] <= so_far:
                 continue
@@ -98,7 +98,7 @@ def _state(index: int, engines: tuple[ShaderEngine, ...]) -> _State:
 
 
 def first_fit(steps: Sequence[Step], start: Sequence[ShaderEngine]) -> list[MaskShape] | None:
-    """Places each partition, and takes none back: with the least waste, on the fewest and fullest engines."""
+    """Places each partition once, without backtracking: least waste first, then the fewest and fullest engines."""
     engines, placed = tuple(start), []
     for step in steps:
         free = {engine.number: engine.free for engine in engines}
@@ -117,9 +117,9 @@ def first_fit(steps: Sequence[Step], start: Sequence[ShaderEngine]) -> list[Mask
 
 
 def placements(step: Step, engines: tuple[ShaderEngine, ...]) -> Iterator[tuple[MaskShape, tuple[ShaderEngine, ...]]]:
-    """Every way to place one partition; ways that differ in like engines count once.
+    """Every way to place one partition; ways that differ only in equal engines count once.
 
-    The shape's cost has the engines that it shares.
+    The shape's cost includes the engines that it shares.
     """
     alike = _alike(engines)
     for shape in step.shapes:
@@ -155,7 +155,7 @@ def _alike(engines: Sequence[ShaderEngine]) -> list[list[ShaderEngine]]:
 
 
 def _chosen(groups: list[list[ShaderEngine]], width: int) -> Iterator[list[ShaderEngine]]:
-    """All ways to take ``width`` engines, of each group the first ones."""
+    """All ways to take ``width`` engines; each group gives its first engines."""
     if not groups:
         if not width:
             yield []

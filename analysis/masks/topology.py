@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A GPU's compute units by XCC, shader engine and shader array, and chips that people have."""
+"""A GPU's compute units by XCC, shader engine and shader array, and the chips known by name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CU_THREADS = 2_048
 class Topology:
     """The active compute units of a GPU.
 
-    ``arrays[se][sh]``: CUs of a shader array, alike in each XCC.  ``gfx``: KFD's gfx_target_version, 90006 for gfx906.
-    ``assumed``: what of this nobody has reported; empty if nothing.  Raises ValueError for numbers that no chip has.
+    ``arrays[se][sh]``: CUs of a shader array, equal in each XCC.  ``gfx``: KFD's gfx_target_version, 90006 for gfx906.
+    ``assumed``: the facts that nobody has reported; empty if none.  Raises ValueError for numbers that no chip has.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Topology:
 
     @property
     def engines(self) -> tuple[int, ...]:
-        """CUs of each shader engine of an XCC."""
+        """The CUs of each shader engine of an XCC."""
         return tuple(map(sum, self.arrays))
 
     @property
@@ -88,5 +88,5 @@ _LISTED = (
     _even("gfx1200", 120000, 2, 8, arrays=2),  # RX 9060 XT
     _even("gfx1201", 120001, 4, 8, arrays=2),  # RX 9070 XT
 )
-#: Chips by name.  A chip of the same name can be harvested in another way: read the topology where there is one.
+#: Chips by name.  Chips of one name can be harvested differently: read the topology of the chip at hand.
 CHIPS: dict[str, Topology] = {chip.name: chip for chip in _LISTED}

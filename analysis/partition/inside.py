@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Schedulability tests inside a partition: one job at a time has all its units.
 
-Each test takes the jobs of a partition and says whether no deadline is missed.  A test that accepts times C accepts
-all shorter ones too, so that the least size of a partition can be searched for by halves.  A search that does not end
-within MAX_STEPS accepts nothing.
+Each test takes the jobs of a partition and says whether no deadline is missed.  A test that accepts times C also
+accepts all shorter times, so bisection finds the least size of a partition.  A search that does not end within
+MAX_STEPS accepts nothing.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def overloaded(jobs: Sequence[SporadicTask]) -> bool:
 
 
 def demand(jobs: Sequence[SporadicTask], time: int) -> int:
-    """dbf: the execution that has its release and deadline within any interval of that length, ns."""
+    """dbf: the execution of jobs with release and deadline within any interval of that length, ns."""
     return sum(((time - j.deadline) // j.period + 1) * j.cost for j in jobs if j.deadline <= time)
 
 
 def horizon(jobs: Sequence[SporadicTask]) -> int:
-    """A length up to which dbf(t) <= t has to be checked, ns: min(L, H); the first busy period if U = 1."""
+    """The length up to which dbf(t) <= t must be checked, ns: min(L, H); the first busy period if U = 1."""
     latest = max(job.deadline for job in jobs)
     hyperperiod = lcm(*(job.period for job in jobs))
     spare = 1 - sum((Fraction(job.cost, job.period) for job in jobs), Fraction())
@@ -55,7 +55,7 @@ def horizon(jobs: Sequence[SporadicTask]) -> int:
 
 
 def _deadline_before(jobs: Sequence[SporadicTask], time: int) -> int:
-    """The latest absolute deadline before ``time`` of jobs that are released together from 0 on; 0 if there is none."""
+    """The latest absolute deadline before ``time`` of jobs that are all released together from 0 on; 0: none."""
     return max(
         ((time - 1 - j.deadline) // j.period * j.period + j.deadline for j in jobs if j.deadline < time), default=0
     )
@@ -96,9 +96,9 @@ def response_inside(jobs: Sequence[SporadicTask], index: int) -> int | None:
 
 
 def fixed_priority(jobs: Sequence[SporadicTask]) -> bool:
-    """Preemptive fixed priorities, exact for distinct ones: what policy `segment` runs.  R_i <= D_i."""
+    """Preemptive fixed priorities, as in policy `segment`; exact for distinct priorities.  R_i <= D_i."""
     return all(response_inside(jobs, index) is not None for index in range(len(jobs)))
 
 
-#: The tests by name.  No host runs EDF: it is the paper's, for its figures.
+#: The tests by name.  No host runs EDF: the paper uses it, and its figures need it.
 TESTS: dict[str, Callable[[Sequence[SporadicTask]], bool]] = {"fp": fixed_priority, "edf": edf}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The sizes under a mechanism that divides a GPU, and what [[partition]] says of each partition under it."""
+"""The sizes that a mechanism for dividing a GPU offers, and the keys of each partition's [[partition]] under it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from analysis.model import Partition
 from analysis.taskset.mechanisms import guaranteed, percentage_of
 from gpurt._gpurt import lib
 
-#: TPC pairs of SMs are what masks of TPCs switch.
+#: TPC: masks switch TPCs, which are pairs of SMs.
 CU_MASK, MPS, STATIC, TPC, VIRTUAL = "cu-mask", "mps", "mps-static", "tpc", "vgpu"
 GREEN = "green-context"
 MECHANISM_NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN)
-#: SMs that are whole chunks of MPS's static partitions, which have 2 on Tegra, 4 on cards before Hopper, 8 since.
+#: SMs of whole chunks of MPS's static partitions; a chunk has 2 on Tegra, 4 on cards before Hopper, 8 since.
 CHUNKS = 8
 
 
@@ -37,7 +37,7 @@ class Grain:
 GRAINS = {6: Grain(1, 1), 7: Grain(2, 2), 8: Grain(4, 2), **dict.fromkeys((9, 10, 11, 12), Grain(8, 8))}
 #: The known facts about the GPU: for CU masks, for green contexts; else None.
 Hardware = Topology | Grain | None
-#: green_context of [[partition]] is 0 to 255.
+#: In [[partition]], green_context is 0 to 255.
 MOST_CONTEXTS = 256
 
 
@@ -60,7 +60,7 @@ def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
 
 
 def most(name: str) -> int | None:
-    """How many partitions there may be; None: any number."""
+    """The most partitions that there may be; None: any number."""
     limits = {CU_MASK: planner.MOST_PARTITIONS, VIRTUAL: int(lib.GPURT_MAX_GPUS), GREEN: MOST_CONTEXTS}
     return limits.get(name)
 
@@ -68,7 +68,7 @@ def most(name: str) -> int | None:
 def realised(
     name: str, units: int, parts: Sequence[tuple[str, int]], hardware: Hardware
 ) -> tuple[list[Partition], str]:
-    """The file's partitions of these names and sizes; and why the mechanism has no such ones, if so."""
+    """The file's partitions with these names and sizes; and why the mechanism cannot have them, if it cannot."""
     made = [Partition(size, name=part) for part, size in parts]
     if name == MPS:
         shares = [percentage_of(size, units) for _, size in parts]

@@ -25,9 +25,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """Why no partitioning exists.  ``task``: the one that fits nowhere, for lemma 2.
+    """Why no partitioning exists.  ``task``: the task that fits nowhere, for lemma 2.
 
-    ``lemma``: 1 or 2; None: no lemma says so; the variant found none, and does not say how many units it lacks.
+    ``lemma``: 1 or 2; None: no lemma excludes one, but the variant found none, by an unknown number of units.
     """
 
     lemma: int | None
@@ -58,7 +58,7 @@ class Merger:
     def least(self, tasks: Sequence[int], low: int, high: int) -> int | None:
         """The least allowed size from ``low`` to ``high`` that passes; None if none does.
 
-        The largest is tried first, and then halves, because a test never fails on more units than it passes on.
+        It tries the largest size first, and then bisects: a test that passes never fails on more units.
         """
         allowed = self.workload.allowed
         first = bisect_left(allowed, max(low, self.workload.smallest(tasks)))
@@ -74,9 +74,9 @@ class Merger:
         return allowed[last]
 
     def merge(self, one: Part, other: Part, spare: int = 0) -> Part | None:
-        """The merge of two partitions, valid if it takes fewer units than both; None if it is not.
+        """The merge of two partitions if it is valid, which means that it takes fewer units than both; else None.
 
-        ``spare``: how many units more than both may take, plus 1.
+        ``spare``: the number of additional units that it may take, plus 1.
         """
         key = (min(one.key, other.key), max(one.key, other.key), spare)
         if key not in self._merged:
@@ -87,7 +87,7 @@ class Merger:
 
     @cached_property
     def singles(self) -> list[Part] | Infeasible:
-        """A partition for each task, sized by lemma 2; or by which lemma no partitioning exists."""
+        """A partition for each task, sized by lemma 2; or the lemma by which no partitioning exists."""
         parts: list[Part] = []
         work = 0
         for index, item in enumerate(self.workload.items):
@@ -113,7 +113,7 @@ class Merger:
 
 
 def partition_jobs(workload: Workload, tasks: Sequence[int], units: int) -> list[SporadicTask]:
-    """The tasks of a partition of that many units as its test sees them."""
+    """The tasks of a partition of ``units`` units as its test sees them."""
     times = workload.times(tasks, units)
     return [
         SporadicTask(time, min(item.deadline, item.period), item.period, item.priority)

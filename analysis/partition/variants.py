@@ -15,7 +15,7 @@ from analysis.partition.workload import Workload
 
 #: Orders of the list of partitions: by decreasing or increasing utilization.
 LIST_ORDERS = ("dec", "inc")
-#: How a merge is chosen: fewest units, emptiest first (best fit as printed), fullest first, most units saved.
+#: The choice of a merge: fewest units, emptiest first (best fit as printed), fullest first, most units saved.
 RULES = ("sms", "bf", "fit", "sav")
 ONE = "1g"
 #: Every heuristic by name.  INA: failed merges forbid pairs of partitions; ACT: pairs of tasks are tried before.
@@ -24,7 +24,7 @@ HEURISTICS = (ONE, *(f"{rule}-{mode}" for rule in RULES for mode in ("ina", "act
 
 @dataclass(frozen=True)
 class MergeStep:
-    """A merge that was made."""
+    """A merge that a heuristic has made."""
 
     one: Part
     other: Part
@@ -33,7 +33,7 @@ class MergeStep:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Partitions, each schedulable in its size.  Whether they fit the GPU is ``fits``.
+    """Partitions, each schedulable in its size; ``fits``: whether they fit the GPU.
 
     ``load``: scheduled load in units of 2^-SHIFT.
     """
@@ -59,14 +59,14 @@ class Allocation:
 
     @property
     def sets(self) -> dict[tuple[int, ...], int]:
-        """Size by tasks."""
+        """The size of each partition, by its tasks."""
         return {part.tasks: part.size for part in self.parts}
 
 
 def run_variant(
     workload: Workload, variant: str, order: str = LIST_ORDERS[0], merger: Merger | None = None
 ) -> Allocation | Infeasible:  # fmt: skip
-    """The result of a variant for the workload.  An allocation that does not fit is where the heuristic was stuck."""
+    """The result of a variant for the workload.  If it does not fit, the heuristic stopped at it."""
     merger = merger or Merger(workload)
     start = merger.singles
     if isinstance(start, Infeasible):
@@ -78,9 +78,9 @@ def run_variant(
 
 
 def best(workload: Workload, merger: Merger | None = None) -> Allocation | Infeasible:
-    """The best of all variants in both orders: what fits, with the fewest units, then the least scheduled load.
+    """The best of all variants in both orders: it fits, with the fewest units, then the least scheduled load.
 
-    If nothing fits: what is stuck with the fewest units, or the fewest partitions if those are too many.
+    If none fits: the result with the fewest units, or with the fewest partitions if there are too many.
     """
     merger, found = merger or Merger(workload), []
     for variant, order in ((variant, order) for variant in HEURISTICS for order in LIST_ORDERS):
@@ -93,7 +93,7 @@ def best(workload: Workload, merger: Merger | None = None) -> Allocation | Infea
 
 
 def rank(outcome: Allocation) -> tuple[bool, bool, int, int]:
-    """What `best` compares."""
+    """The key by which `best` compares."""
     fewest = outcome.units if outcome.fits or outcome.units > outcome.workload.units else len(outcome.parts)
     return not outcome.fits, outcome.units > outcome.workload.units, fewest, outcome.load
 
@@ -107,7 +107,7 @@ def _one(merger: Merger) -> Allocation | Infeasible:
 
 
 class _Heuristic:
-    """One run: the partitions, the pairs of partitions and of tasks that are not to be merged, and the steps made."""
+    """One run: the partitions, the forbidden pairs of partitions and of tasks, and the steps made."""
 
     def __init__(self, merger: Merger, rule: str, exhaustive: bool, order: str, start: list[Part]) -> None:
         self.merger, self.workload = merger, merger.workload
@@ -122,7 +122,7 @@ class _Heuristic:
             }
 
     def allocation(self) -> Allocation:
-        """Merges until the partitions fit (algorithm 1), or as far as it gets."""
+        """Merges until the partitions fit (algorithm 1), or until no merge is left."""
         while self._units() > self.workload.units:
             if not self._merge_one():
                 return self._result()
@@ -143,7 +143,7 @@ class _Heuristic:
         return sorted(self.parts, key=lambda part: (sign * part.utilization, part.tasks))
 
     def _merge_one(self) -> bool:
-        """One turn of algorithm 1's loop that merges; False if no candidate is left (algorithm 3)."""
+        """One iteration of algorithm 1's loop that merges; False if no candidate is left (algorithm 3)."""
         listed = self._listed()
         for one in listed:
             for other in self._choices(one, [part for part in listed if self._eligible(one, part)]):
@@ -164,9 +164,9 @@ class _Heuristic:
         return merged
 
     def _choices(self, one: Part, eligible: list[Part]) -> list[Part]:
-        """The eligible partitions, best first; for the rules that look at merges, only the best one.
+        """The eligible partitions, best first; under rules that evaluate merges, only the best one.
 
-        Ties are as the list has them: by decreasing or increasing utilization.
+        Ties have the order of the list: by decreasing or increasing utilization.
         """
         if self.rule in ("bf", "fit"):
             sign = 1 if self.rule == "bf" else -1
@@ -182,7 +182,7 @@ class _Heuristic:
         return self.workload.utilization(one.tasks + other.tasks, max(one.size, other.size))
 
     def _grow_one(self) -> bool:
-        """Merges the pair that takes the fewest units more, within the free ones, to have a partition less."""
+        """Merges the pair that needs the fewest additional units, among the free ones, to remove one partition."""
         free = self.workload.units - self._units()
         pairs = [
             (merged.size - one.size - other.size, merged.utilization, one, other, merged)

@@ -20,9 +20,9 @@ class Item:
     """A task as the partitioning sees it.  Times are ns.
 
     ``memory``: memory intensive, else compute intensive (definition 1).  ``curves``: its GPU segments' times.
-    ``factor``: of these times under a conflict.  ``always``: of these times in any case.
-    ``fixed``: the part of a job that no size changes.  ``priority``: larger is more urgent.  ``segments``: GPU
-    segments of a job.
+    ``factor``: multiplies these times under a conflict.  ``always``: multiplies them in every case. ``fixed``: the part
+    of a job that no size changes.  ``priority``: larger is more urgent.  ``segments``: the number of a job's GPU
+    segments.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Item:
     segments: int = 1
 
     def time(self, units: int, conflict: bool) -> int:
-        """C_i on that many units, ns.  Raises ValueError below ``smallest``."""
+        """C_i on ``units`` units, ns.  Raises ValueError below ``smallest``."""
         factor = self.always * self.factor if conflict else self.always
         return self.fixed + sum(curve.worst(units, factor) for curve in self.curves)
 
@@ -51,7 +51,7 @@ class Item:
 class Workload:
     """Tasks, the GPU's ``units``, the ``sizes`` that a partition may have (ascending), the test used ``inside``.
 
-    ``most``: how many partitions there may be at most; None: any number.
+    ``most``: the most partitions that there may be; None: any number.
     """
 
     items: tuple[Item, ...]
@@ -63,11 +63,11 @@ class Workload:
 
     @cached_property
     def allowed(self) -> tuple[int, ...]:
-        """The sizes that a partition may have and that the GPU has units for, ascending."""
+        """The sizes that a partition may have and that do not exceed the GPU's units, ascending."""
         return tuple(size for size in self.sizes or range(1, self.units + 1) if size <= self.units)
 
     def time(self, index: int, units: int, conflict: bool) -> int:
-        """C_i of a task on that many units, ns."""
+        """C_i of a task on ``units`` units, ns."""
         key = index, units, conflict
         if key not in self._times:
             self._times[key] = self.items[index].time(units, conflict)
@@ -78,7 +78,7 @@ class Workload:
         return max(self.items[index].smallest for index in tasks)
 
     def conflicts(self, tasks: Sequence[int]) -> tuple[bool, bool]:
-        """Whether compute tasks of this set conflict, and whether memory tasks do: two of a type do (section 4.2)."""
+        """Whether compute tasks of this set conflict, and whether memory tasks do: two of one type do (section 4.2)."""
         memory = sum(self.items[index].memory for index in tasks)
         return len(tasks) - memory >= 2, memory >= 2
 
@@ -93,7 +93,7 @@ class Workload:
         return sum((time << SHIFT) // self.items[index].period for index, time in zip(tasks, times, strict=True))
 
     def load(self, tasks: Sequence[int]) -> int:
-        """The scheduled load of a set: its work on as few units as are known, in units of 2^-SHIFT."""
+        """The scheduled load of a set: its work on the fewest units with known times, in units of 2^-SHIFT."""
         flags = self.conflicts(tasks)
         total = 0
         for index in tasks:

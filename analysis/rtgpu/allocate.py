@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How many units each task gets (RTGPU section 5.5; docs/readings/rtgpu.md, "Least allocation").
+"""The number of units of each task (RTGPU section 5.5; docs/readings/rtgpu.md, "Least allocation").
 
-``least_units`` goes down the priorities and gives each task the fewest units.  This finds an allocation whenever
-there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.
+``least_units`` gives each task, by descending priority, the fewest units.  If an allocation exists, this finds one,
+provided that a task's units never help others (``Method.exact_least``) and no kernel's bounds grow with units.
 ``search`` is exact for every method: depth first, in the order of priorities.
-An allocation is a tuple of units, by task, from the most urgent one; 0 for a task without kernels.
+An allocation is a tuple of units by task, most urgent first; 0 for a task without kernels.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from analysis.rtgpu.method import Response
 
 Allocation: TypeAlias = tuple[int, ...]
 
-#: If there are more allocations to look at, ``most_slack`` improves one task at a time instead of a search.
+#: Beyond this number of allocations, ``most_slack`` improves one task at a time instead of a search.
 MAX_ALLOCATIONS_SEARCHED = 500
-#: The most responses of tasks that one search computes: up to half a minute.
+#: The most responses that one search computes, which take up to half a minute.
 MOST_TRIED = 20_000
 
 
@@ -34,17 +34,17 @@ class Endless(ValueError):
 
 
 def find_allocation(system: System, units: Units) -> Allocation | None:
-    """An allocation under which every task has a bound, by the least exact method; None if there is none."""
+    """An allocation under which every task has a bound, by the cheapest exact method; None if there is none."""
     return least_units(system, units) if exact_least(system, units) else next(search(system, units), None)
 
 
 def exact_least(system: System, units: Units) -> bool:
-    """Whether ``least_units`` finds an allocation if there is one."""
+    """Whether ``least_units`` finds an allocation whenever one exists."""
     return system.method.exact_least and not system.ties and system.monotone(units.total)
 
 
 def run_allocation(system: System, units: Units) -> Result:
-    """The verdicts on what ``find_allocation`` finds; if there is none, failures that say which task is stuck."""
+    """The verdicts on the result of ``find_allocation``; if it finds none, failures that name the first stuck task."""
     reason = system.no_search()
     if reason is not None:
         return failed(system, Reason.GPU_ORDER, reason)
@@ -58,7 +58,7 @@ def run_allocation(system: System, units: Units) -> Result:
 
 
 def _stuck(system: System, units: Units) -> Result:
-    """Verdicts that show the first task down the priorities that no number of the units that are left saves."""
+    """Verdicts that show the most urgent task that has no bound on any number of the units left."""
     needed = _reserve(system, 0, units)
     if needed > units.total:
         text = f"{sum(system.users)} tasks have kernels and need {needed} units of the GPU, and there are {units.total}"
@@ -72,7 +72,7 @@ def _stuck(system: System, units: Units) -> Result:
 
 
 def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Result:
-    """Verdicts where the tasks after ``given`` have the least."""
+    """Verdicts in which the tasks after ``given`` have the fewest units."""
     task, smallest = system.tasks[index], _smallest(units)
     rest = [smallest if user else 0 for user in system.users[len(given) :]]
     result = on_units(system, named_allocation(system, [*given, *rest]))
@@ -84,7 +84,7 @@ def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Re
 
 
 def least_units(system: System, units: Units) -> Allocation | None:
-    """As few units for each task as it needs, down the priorities (readings: least allocation); None if some lacks."""
+    """The fewest units that each task needs, by descending priority (readings: least allocation); else None."""
     if _reserve(system, 0, units) > units.total:
         return None
     given = _down(system, units)
@@ -92,9 +92,9 @@ def least_units(system: System, units: Units) -> Allocation | None:
 
 
 def _down(system: System, units: Units) -> list[int]:
-    """The units of each task, down to the first task that no number of the remaining units saves.
+    """The units of each task, down to the first task that has no bound on any number of the remaining units.
 
-    A task's own units never make its response longer, so that the least number is found by bisection.
+    A task's own units never make its response longer, so bisection finds the least number.
     """
     given: list[int] = []
     known: dict[str, int] = {}
@@ -115,7 +115,7 @@ def _down(system: System, units: Units) -> list[int]:
 
 
 def _first(passes_at: Callable[[int], bool], count: int) -> int | None:
-    """The first of ``count`` places that passes, if all later ones do; None: none does.  Most tasks need few units."""
+    """The first of ``count`` places that passes, if all later ones pass; None: none.  Most tasks need few units."""
     if passes_at(0):
         return 0
     if count == 1 or not passes_at(count - 1):
@@ -130,10 +130,10 @@ def _first(passes_at: Callable[[int], bool], count: int) -> int | None:
 def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[Allocation]:
     """All allocations under which every task has a bound, in lexicographic order.
 
-    A branch ends at the first task that has none, unless tasks of equal priority delay each other.  ``floor``: the
-    least that each task is given, if known.  Raises Endless after MOST_TRIED responses.
+    A branch ends at the first task without a bound, unless tasks of equal priority delay each other.  ``floor``: the
+    least that each task gets, if known.  Raises Endless after MOST_TRIED responses.
     """
-    if _reserve(system, 0, units) > units.total:  # nor has a task a response if one after it has kernels and no units
+    if _reserve(system, 0, units) > units.total:  # a task has no response if a later one has kernels and no units
         return
     tried = 0
 
@@ -159,11 +159,11 @@ def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[
 
 
 def most_slack(system: System, units: Units, found: Allocation | None = None) -> Allocation | None:
-    """The allocation with the largest least slack, (D - R) / D; of equals the one with the fewest units.
+    """The allocation with the largest least slack, (D - R) / D; of several, one with the fewest units.
 
-    ``found``: the allocation that ``find_allocation`` finds, if that is known.
-    The result is exact if at most MAX_ALLOCATIONS_SEARCHED allocations are searched, depth first, the least first.
-    Otherwise units are handed out one step at a time, to the task with the least slack, while that makes it larger.
+    ``found``: the result of ``find_allocation``, if known. The result is exact if at most MAX_ALLOCATIONS_SEARCHED
+    allocations exist; they are searched depth first, least first. Otherwise the task with the least slack gets units,
+    one step at a time, while that enlarges the least slack.
     """
     found = found or find_allocation(system, units)
     if found is None:
@@ -198,12 +198,12 @@ def _share(result: Result, name: str) -> Fraction:
 
 
 def allocation_passes(system: System, given: Sequence[int]) -> bool:
-    """Whether every task has a bound on this allocation."""
+    """Whether every task has a bound under this allocation."""
     return on_units(system, named_allocation(system, given)).schedulable
 
 
 def of(system: System, result: Result) -> Allocation:
-    """The allocation that a result carries."""
+    """The allocation in a result."""
     return tuple((result.units or {}).get(task.name, 0) for task in system.tasks)
 
 
@@ -217,7 +217,7 @@ def _smallest(units: Units) -> int:
 
 
 def _reserve(system: System, index: int, units: Units) -> int:
-    """The least that the tasks from ``index`` on need."""
+    """The least number of units that the tasks from ``index`` on need."""
     return sum(system.users[index:]) * _smallest(units)
 
 
@@ -230,10 +230,10 @@ def _options(system: System, index: int, units: Units, left: int) -> Sequence[in
 def _response(
     system: System, index: int, given: Sequence[int], known: Mapping[str, int], units: Units
 ) -> Response:  # fmt: skip
-    """The response of a task if the tasks after it have the numbers of units at which they delay it least.
+    """The response of a task if the tasks after it have the numbers of units with which they delay it least.
 
     Under most methods these tasks do not matter.  Where they do, as users of the one resource, more units make their
-    requests shorter, so that this is a lower bound.
+    requests shorter; so this is a lower bound.
     """
     later = [units.total if user else 0 for user in system.users[len(given) :]]
     return system.respond(index, [*given, *later], known)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A taskset whose tasks own units of the GPU, analysed: on a given allocation, or on one that is found."""
+"""The analysis of a taskset whose tasks own units of the GPU, on a given allocation or on one that it finds."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ STRAY = "nothing keeps them off the units of the others; if something does, leav
 
 @dataclass(frozen=True)
 class Units:
-    """How units may be given: ``total`` of them, each task a multiple of ``step`` and at least ``least``."""
+    """The units that tasks may have: ``total`` in all, each task a multiple of ``step`` and at least ``least``."""
 
     total: int
     step: int = 1
     least: int = 1
 
     def choices(self, left: int) -> range:
-        """The numbers of units that a task may have if this number is left."""
+        """The numbers of units that a task may have if ``left`` are left."""
         first = -(-max(self.least, 1) // self.step) * self.step
         return range(first, left + 1, self.step)
 
     @classmethod
     def of(cls, total: int, sizes: Sequence[int] = ()) -> Units:
-        """Units of which a task may have these numbers, ascending; any if there are none.
+        """``total`` units, of which a task may have one of ``sizes``, ascending; any number if there are none.
 
         Raises ValueError unless the sizes are all multiples of one number, from some multiple on.
         """
@@ -47,10 +47,10 @@ class Units:
 
 @dataclass(frozen=True)
 class System:
-    """A taskset under a method; tasks are counted from the most urgent one.
+    """A taskset under a method; tasks are indexed from the most urgent one.
 
-    ``chunk``: the longest copy that is not interrupted, ns; 0: copies are never interrupted.  CPU segments of 0 ns
-    count as 1: their thread has to have its CPU before it can go on (``chain.on_its_cpu``).
+    ``chunk``: the longest part of a copy that nothing interrupts, ns; 0: whole copies.  CPU segments of 0 ns count as
+    1 ns: the thread needs its CPU before it can go on (``chain.on_its_cpu``).
     """
 
     method: Method
@@ -65,12 +65,12 @@ class System:
 
     @cached_property
     def users(self) -> tuple[bool, ...]:
-        """Whether each of the tasks has kernels."""
+        """For each task, whether it has kernels."""
         return tuple(needs_units(task) for task in self.tasks)
 
     @cached_property
     def ties(self) -> bool:
-        """Whether tasks have equal priorities."""
+        """Whether several tasks have the same priority."""
         return len({task.priority for task in self.tasks}) < len(self.tasks)
 
     def monotone(self, units: int) -> bool:
@@ -84,7 +84,7 @@ class System:
         return tuple(merged(one) if self.method.merges else one for one in found)
 
     def chain(self, index: int, units: int) -> Chain:
-        """One of the tasks on a number of units; made once."""
+        """The chain of one task on a number of units; computed once."""
         key = index, units if self.users[index] else 0
         if key not in self._chains:
             self._chains[key] = self.method.chain(self.tasks[index], units)
@@ -99,7 +99,7 @@ class System:
         return respond(self.method, found[index], Around(higher, (*lower, *self._best_effort), sure, self.chunk))
 
     def refusal(self) -> str | None:
-        """Why the method has no verdict on this taskset; None if it has."""
+        """Why the method has no verdict on this taskset; None if it has one."""
         for task in self.taskset:
             if task.gpu_priority not in (None, task.priority):
                 return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
@@ -112,7 +112,7 @@ class System:
         return self._copies_beside() or self._shares()
 
     def no_search(self) -> str | None:
-        """Why it cannot find the units itself; None if it can."""
+        """Why the method cannot find the units itself; None if it can."""
         plain = (task.name for task in self.taskset.real_time
                  if any(one.pure.worst and not one.parts for one in task.gpu_segments))  # fmt: skip
         why = "has a GPU time on one number of units: give all tasks partitions, or write it as kernel or kernel_times"
@@ -120,7 +120,7 @@ class System:
         return self.refusal() or (name and f"{name} {why}")
 
     def _copies_beside(self) -> str | None:
-        """A sentence on a task whose copies wait for kernels, because the GPU has no copy engine; None if none do."""
+        """A sentence on a task whose copies wait for kernels, as the GPU has no copy engine; None if none do."""
         if self.taskset.platform.copy_engine or not any(self.users):
             return None
         copying = (t.name for t in self.taskset if any(isinstance(p, Copy) for s in t.gpu_segments for p in s.parts))
@@ -129,7 +129,7 @@ class System:
         return found and f"{found} copies, and {why}"
 
     def _shares(self) -> str | None:
-        """A sentence on two tasks with kernels that the file puts on the same units; None if each has its own."""
+        """A sentence on two tasks with kernels that have the same units in the file; None if each has its own."""
         users = [(task, task.partition) for task in self.taskset if task.partition and needs_units(task)]
         for (task, its), (other, others) in combinations(users, 2):
             if (its.name is not None and its.name == others.name) or (its.cu_mask or 0) & (others.cu_mask or 0):
@@ -138,7 +138,7 @@ class System:
 
 
 def on_units(system: System, units: Mapping[str, int]) -> Result:
-    """Verdicts of every task on an allocation: units by task name; tasks without kernels need none."""
+    """The verdicts on all tasks under an allocation: units by task name; tasks without kernels need none."""
     reason = system.refusal()
     given = [units.get(task.name, 0) for task in system.tasks]
     lacking = [task.name for task, user, count in zip(system.tasks, system.users, given, strict=True)
@@ -165,7 +165,7 @@ def _named(system: System, units: Sequence[int]) -> dict[str, int]:
 
 
 def failed(system: System, reason: Reason, why: str) -> Result:
-    """A failure of every real-time task for one reason."""
+    """A failure of every real-time task, for one reason."""
     return Result(
         system.method.name,
         {
@@ -184,7 +184,7 @@ def _verdict(task: Task, found: Response) -> Verdict:
 
 
 def _withdraw(verdicts: dict[str, Verdict], needs: Mapping[str, frozenset[str]]) -> None:
-    """Bounds that rest on a task without one become failures, until nothing changes."""
+    """Turns bounds that rest on a task without a bound into failures, until nothing changes."""
     while True:
         lost = {name for name, verdict in verdicts.items() if isinstance(verdict, Failure)}
         fallen = [name for name, verdict in verdicts.items() if isinstance(verdict, Bound) and needs[name] & lost]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Assumptions about a file in bounds of tasks that own units.  Remarks only: nothing here analyses."""
+"""The assumptions about a file that bounds of tasks with their own units make.  Remarks only, no analysis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analysis.model import Copy, CpuSegment, Task, Taskset
 
 
 def assumed_of_units(taskset: Taskset) -> list[str]:
-    """Assumptions in bounds of tasks that own units, a sentence each: the file's author may not have meant these."""
+    """These assumptions, a sentence each: the file's author may not have intended them."""
     exact = [task.name for task in taskset.real_time if any(best == worst for best, worst in _spans(task) if worst)]
     delaying = exact if len(taskset.real_time) > 1 else []
     always = (
@@ -20,7 +20,7 @@ def assumed_of_units(taskset: Taskset) -> list[str]:
 
 
 def _spans(task: Task) -> Iterator[tuple[int, int]]:
-    """The best and the worst case, ns, of all that a job consists of; of a table, those on each number of units."""
+    """The best and the worst case, ns, of each part of a job; for a table, those on each number of units."""
     for segment in task.segments:
         if isinstance(segment, CpuSegment):
             yield segment.time.best, segment.time.worst

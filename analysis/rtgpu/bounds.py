@@ -2,8 +2,8 @@
 """Responses of tasks that suspend while they copy and while their kernels execute.
 
 RTGPU's lemmas 5.3 and 5.5, theorem 5.6 and corollary 5.6.1, which extend lemmas 2.2 and 2.3.
-R1 adds the responses of segments; R2 looks at the whole job on its CPU at once.  R3 and R4 do the same on the bus; they
-are ours (docs/readings/rtgpu.md, "RTGPU, holistic bounds").
+R1 adds the responses of segments; R2 treats the whole job on its CPU at once.  R3 and R4 also treat it so on the bus;
+they are ours (docs/readings/rtgpu.md, "RTGPU, holistic bounds").
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = {Need.CPU: TermKind.CPU_PREEMPTION, Need.BUS: TermKind.BUS}
 
 @dataclass(frozen=True)
 class Above:
-    """The work that tasks of higher or equal priority can execute: on the task's CPU, and on the bus."""
+    """The work of tasks of higher or equal priority: on the task's CPU, and on the bus."""
 
     names: Mapping[Need, tuple[str, ...]]
     workloads: Mapping[Need, tuple[Workload, ...]]
@@ -54,11 +54,11 @@ class Responses:
 
     @property
     def best(self) -> BoundForm:
-        """The form with the least value, of equals the first; if none is solved, the one that came nearest."""
+        """The form with the least value, of equals the first; if none is solved, the form with the least excess."""
         return min(self.forms, key=lambda form: (not form.solved, form.value))
 
     def terms(self, form: BoundForm) -> tuple[Term, ...]:
-        """The parts of a form; if it is solved, they add up to its value."""
+        """The parts of a form; if the form is solved, they add up to its value."""
         steps = self.chain.steps
         own = sum(step.plain for step in steps)
         grown = sum(step.worst for step in steps) - own
@@ -76,9 +76,9 @@ class Responses:
 
 
 def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int], alone: Sequence[Need] = ()) -> Above:
-    """The workloads of these tasks.  ``ends``: when a job is over, ns after its release, by task; else its deadline.
+    """The workloads of these tasks.  ``ends``: by task, when a job is over, ns after its release; else its deadline.
 
-    ``alone``: on these resources a task of higher priority that needs nothing else carries nothing into a window.
+    ``alone``: on these resources, a task of higher priority that needs no other resource carries nothing into a window.
     """
     local = [h for h in higher if h.task.cpu == chain.task.cpu]
     users = {Need.CPU: local, Need.BUS: list(higher)}
@@ -96,9 +96,10 @@ def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int], alone:
 def responses(
     chain: Chain, others: Above, blocking: int, names: Sequence[str] = HOLISTIC, *, whole: bool = False
 ) -> Responses:
-    """The forms of these names.  ``blocking``: the longest stretch of a lower task's copy, ns (B).
+    """The forms with these names.  ``blocking``: the longest stretch of a lower task's copy, ns (B).
 
-    ``whole``: nothing interrupts a copy, so that only what comes before it begins can delay it.
+    ``whole``: nothing interrupts a copy, so that only work before its begin can delay it.
+    #: By form: the resources on which it treats the whole job at once; on the others it adds up segments.
     """
     limit = chain.task.deadline
     cpu, bus = others.workloads[Need.CPU], others.workloads[Need.BUS]
@@ -119,7 +120,7 @@ _WHOLE = {"R1": (), "R2": (Need.CPU,), "R3": (Need.BUS,), "R4": (Need.BUS, Need.
 
 
 def _form(found: Responses, name: str) -> BoundForm:
-    """x = constant + W(x) on each resource that the form looks at as a whole."""
+    """x = constant + W(x) on each resource on which the form treats the job as a whole."""
     chain, whole = found.chain, _WHOLE[name]
     constant = chain.total(Need.UNITS)
     windows: list[tuple[Need, Window, str]] = []

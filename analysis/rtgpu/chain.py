@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A job as a chain of steps, each of which needs a CPU, the bus, or units of its own (RTGPU section 4)."""
+"""A job as a chain of steps; each needs a CPU, the bus, or the task's own units (RTGPU section 4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Span, Task, Tas
 
 
 class Need(Enum):
-    """The resource that a step executes on."""
+    """The resource on which a step executes."""
 
     CPU = 0
     BUS = 1
@@ -20,7 +20,7 @@ class Need(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """One segment with its bounds, ns.  ``plain``: the worst case without what interleaving adds."""
+    """One segment with its bounds, ns.  ``plain``: the worst case without the addition for interleaving."""
 
     need: Need
     best: int
@@ -30,7 +30,7 @@ class ChainStep:
 
 @dataclass(frozen=True)
 class Chain:
-    """A task whose kernels have their units: ``steps`` in order."""
+    """A task whose kernels have their units; ``steps`` in order."""
 
     task: Task
     steps: tuple[ChainStep, ...]
@@ -41,7 +41,7 @@ class Chain:
         return self.task.name
 
     def lengths(self, need: Need) -> list[int]:
-        """Worst cases of the steps that need it, ns; those of length 0 ask for nothing and are left out."""
+        """Worst cases of the steps that need it, ns; steps of length 0 request nothing and are left out."""
         return [step.worst for step in self.steps if step.need is need and step.worst]
 
     def total(self, need: Need) -> int:
@@ -50,7 +50,7 @@ class Chain:
 
 
 def kernels(task: Task) -> list[Kernel]:
-    """The kernels of a job; a GPU segment without parts is a kernel that takes as long on any number of units."""
+    """The kernels of a job; a GPU segment without parts is a kernel with the same time on any number of units."""
     found: list[Kernel] = []
     for segment in task.gpu_segments:
         if segment.parts:
@@ -66,7 +66,7 @@ def needs_units(task: Task) -> bool:
 
 
 def chain(task: Task, units: int) -> Chain:
-    """The task on so many units.  Raises ValueError if it has a kernel and there are none."""
+    """The task on ``units`` units.  Raises ValueError if it has a kernel and there are none."""
     steps: list[ChainStep] = []
     for segment in task.segments:
         steps += _steps(segment, units, task.name)
@@ -96,9 +96,9 @@ def _kernel(part: Kernel, units: int, name: str) -> ChainStep:
 
 
 def on_its_cpu(taskset: Taskset) -> Taskset:
-    """The taskset with 1 ns in the place of CPU segments, and of G^m, that take 0 ns.
+    """The taskset in which CPU segments and G^m of 0 ns take 1 ns.
 
-    A thread that waits for a kernel, and starts the next one, needs its CPU for that, however short that is.
+    A thread that waits for a kernel, and starts the next one, needs its CPU for that, for however short a time.
     """
     tasks = tuple(replace(task, segments=tuple(map(_on_its_cpu, task.segments))) for task in taskset)
     return taskset if tasks == taskset.tasks else replace(taskset, tasks=tasks)
@@ -111,7 +111,7 @@ def _on_its_cpu(segment: CpuSegment | GpuSegment) -> CpuSegment | GpuSegment:
 
 
 def exact_chain(task: Task) -> Task:
-    """The task with lower bounds equal to upper bounds, as the paper's experiments have it."""
+    """The task with lower bounds equal to upper bounds, as in the paper's experiments."""
     return replace(task, segments=tuple(_exact(segment) for segment in task.segments))
 
 
@@ -128,7 +128,7 @@ def _exact(segment: CpuSegment | GpuSegment) -> CpuSegment | GpuSegment:
 
 
 def merged(found: Chain) -> Chain:
-    """The chain with each run of copies and kernels made one request to one resource, as under self-suspension."""
+    """The chain in which each run of copies and kernels is one request to one resource, as under self-suspension."""
     steps: list[ChainStep] = []
     for on_cpu, run in groupby(found.steps, key=lambda step: step.need is Need.CPU):
         part = list(run)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tests of partitioned units: which bound each of them uses, and the response of one task under it."""
+"""The tests of partitioned units: the bound that each uses, and the response of one task under it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Method:
     """A test.
 
     ``forms``: of R1 to R4, if tasks suspend; empty if they wait busily: our bound for STGM, or the ``published`` one.
-    ``tight``: a bound that is known of a higher task replaces its deadline.  ``merges``: copies and kernels between CPU
-    segments are one request to one resource.  ``refined``: tasks that never suspend carry nothing in, and a copy waits
-    for what comes before it begins only.  ``exact``: lower bounds are taken as equal to upper ones.
+    ``tight``: a known bound of a higher task replaces its deadline.  ``merges``: copies and kernels between CPU
+    segments are one request to one resource.  ``refined``: tasks that never suspend carry nothing in, and a copy only
+    waits for work before its begin.  ``exact``: lower bounds are taken as equal to upper ones.
     """
 
     name: str
@@ -33,16 +33,16 @@ class Method:
 
     @property
     def exact_least(self) -> bool:
-        """Whether the least allocation down the priorities is one, if there is one: units of a task only hurt below."""
+        """Whether the least allocation by priority is valid if any is: a task's units only hurt tasks below it."""
         return bool(self.forms) and not self.tight and not self.merges
 
     @property
     def looks_down(self) -> bool:
-        """Whether the bound of a task depends on how many units the tasks below it have."""
+        """Whether the bound of a task depends on the numbers of units of the tasks below it."""
         return self.merges
 
     def chain(self, task: Task, units: int) -> Chain:
-        """The task on so many units, as this test sees it.  Raises ValueError if it lacks units."""
+        """The task on ``units`` units, as this test sees it.  Raises ValueError if it lacks units."""
         found = chain(exact_chain(task) if self.exact else task, units)
         return merged(found) if self.merges else found
 
@@ -69,10 +69,10 @@ class Response:
 
 @dataclass(frozen=True)
 class Around:
-    """The other tasks: those of higher or equal priority, those below with the best-effort ones, and what is known.
+    """The other tasks: those of higher or equal priority, the lower and best-effort ones, and what is known.
 
-    ``known``: bounds of tasks of higher priority, ns.  ``chunk``: the longest copy that is not interrupted, ns; 0: the
-    bus is never taken from a copy.
+    ``known``: bounds of tasks of higher priority, ns.  ``chunk``: the longest part of a copy that nothing interrupts,
+    ns; 0: a whole copy.
     """
 
     higher: Sequence[Chain]
@@ -82,7 +82,7 @@ class Around:
 
     @property
     def blocking(self) -> int:
-        """B: the longest stretch for which a copy of a lower task keeps the bus, ns."""
+        """B: the longest stretch for which a copy of a lower task holds the bus, ns."""
         longest = max((length for low in self.lower for length in low.lengths(Need.BUS)), default=0)
         return min(longest, self.chunk) if self.chunk else longest
 
@@ -96,7 +96,7 @@ def respond(method: Method, found: Chain, around: Around) -> Response:
 
 def _suspended(method: Method, found: Chain, around: Around) -> Response:
     ends = around.known if method.tight else {}
-    # A merged chain is one request, which nothing interrupts, so that chunks of copies do not shorten it.
+    # Nothing interrupts a merged chain, which is one request; so chunks of copies do not shorten it.
     blocking = Around(around.higher, around.lower).blocking if method.merges else around.blocking
     others = above(found, around.higher, ends, (Need.CPU,) if method.refined else ())
     whole = method.refined and (method.merges or not around.chunk)
@@ -116,9 +116,9 @@ def _suspended(method: Method, found: Chain, around: Around) -> Response:
 def _alone_on_bus(
     method: Method, found: Chain, around: Around, carried: Above, blocking: int, whole: bool
 ) -> Responses | None:  # fmt: skip
-    """Each copy in a window on the bus that may begin before its request (readings: RTGPU, nothing carried in).
+    """The responses if a copy's bus window may begin before its request (readings: RTGPU, nothing carried in).
 
-    None if this is never better: the same tasks count as in ``carried``, where they may carry something in.
+    None if this is never better than ``carried``, in which the same tasks may carry work in.
     """
     others = above(found, around.higher, around.known if method.tight else {}, (Need.CPU, Need.BUS))
     if others == carried:
@@ -129,7 +129,7 @@ def _alone_on_bus(
 
 
 def _sooner(one: Responses, other: Responses | None) -> Responses:
-    """The one whose best form is better, of equals the first."""
+    """The responses with the better best form; of equals the first."""
     if other is None:
         return one
     first, second = one.best, other.best
@@ -141,7 +141,7 @@ def _busy(found: Chain, around: Around) -> Response:
 
 
 def _published(found: Chain, around: Around) -> Response:
-    """Each copy waits as equation 5 says, also those of the tasks that preempt."""
+    """The published bound: each copy waits as in equation 5, also the copies of preempting tasks."""
     levels = [*around.higher, found]
     copies = {}
     for each in levels:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measurements of kernels by number of units: times, interleaving, conflicts, and what bounds them.
+"""Measurements of kernels by number of units: times, interleaving, conflicts, and which resource bounds them.
 
-Interleaving: alpha of RTGPU's figure 6, how long two launches at once take on the same units, as a multiple of one.
+Interleaving: alpha of RTGPU's figure 6, the time of two launches at once on the same units, divided by that of one.
 Conflicts: the factors of contention-aware partitioning, figure 4, of a kernel beside another one.  Memory- or
-compute-bound: its definition 1.  No measurement proves a bound: a longer time can always be yet to come.
+compute-bound: its definition 1.  No measurement proves a bound: a longer time may still come.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PartitionSizes:
     all: int
 
     def some(self) -> tuple[int, ...]:
-        """Numbers that show how times scale: doubled from the least, what definition 1 compares, and the largest."""
+        """Sizes to show how times scale: doubled from the least, those compared by definition 1, and the largest."""
         counts, count = {self.most, self.all}, self.least
         while count < self.most:
             counts.add(count)
@@ -56,7 +56,7 @@ class PartitionSizes:
 
     @property
     def half(self) -> int:
-        """The largest size, in units, of two equal partitions of a GPU; 0 if it has none."""
+        """The largest size, in units, of two equal partitions of a GPU; 0 if two do not fit."""
         half = self.most // 2 // self.step * self.step
         return half if half >= self.least else 0
 
@@ -67,13 +67,13 @@ class PartitionSizes:
 
 @dataclass
 class Observed:
-    """Times, ns, by what was measured."""
+    """Times, ns, by the measured case."""
 
     units: PartitionSizes
     times: dict[Case, list[int]] = field(default_factory=dict)
 
     def add(self, case: Case, times: Sequence[int]) -> None:
-        """Adds what was measured."""
+        """Adds measured times."""
         self.times.setdefault(case, []).extend(times)
 
     def span(self, case: Case) -> Span | None:
@@ -86,7 +86,7 @@ class Observed:
         return {units: span for units, span in sorted(found.items()) if span}
 
     def factor(self, case: Case) -> Fraction | None:
-        """How many times its longest time alone a kernel took at most; None unless both were measured."""
+        """The kernel's longest time divided by its longest time alone; None unless both were measured."""
         beside, alone = self.span(case), self.span(Case(case.kernel, case.units))
         return Fraction(beside.worst, alone.worst) if beside and alone else None
 
@@ -96,7 +96,7 @@ class Observed:
         return max((factor for case in cases if (factor := self.factor(case))), default=None)
 
     def memory_bound(self, kernel: str) -> bool | None:
-        """Definition 1, by shortest times, which outliers do not reach; None if the last 40 % were not measured."""
+        """Definition 1, by shortest times, which outliers do not affect; None if the last 40 % were not measured."""
         spans = self.alone(kernel)
         if self.units.all not in spans or min(spans) > compared(self.units.all):
             return None
@@ -113,7 +113,7 @@ class Observed:
 
 
 def cases(units: PartitionSizes, kernels: Sequence[str], counts: Sequence[int], pairs: int) -> list[Case]:
-    """Everything to be measured: each kernel on each number of units, alone and twice; every two on ``pairs`` units."""
+    """The cases to measure: each kernel on each number of units, alone and twice; two kernels on ``pairs`` units."""
     single = [Case(kernel, count, how) for kernel in kernels for count in counts for how in (How.ALONE, How.TWICE)]
     if not pairs:
         return single

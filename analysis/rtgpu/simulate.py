@@ -14,7 +14,7 @@ from analysis.rtgpu.chain import Need, chain
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
-#: The sum of the times, as often as there are tasks, must be shorter, ns: then all instants fit into 63 bits.
+#: The sum of all times, multiplied by the number of tasks, must be shorter, ns; then all instants fit into 63 bits.
 MAX_SUM_NS = 2**58
 
 EXECUTION: dict[str, int] = {
@@ -25,10 +25,10 @@ EXECUTION: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How to simulate: ``execution``, ``sporadic`` releases or periodic ones, and a ``seed`` for what is random.
+    """How to simulate: ``execution``, ``sporadic`` or periodic releases, and a ``seed`` for random choices.
 
-    ``early``: at one instant the bus is given back first, and the least urgent ask first; otherwise all ask first.
-    ``stream``: where tasks wait busily, a chain of copies and kernels goes on without its CPU.
+    ``early``: at one instant the bus is given back first, and the least urgent request first; otherwise all request
+    first. ``stream``: where tasks wait busily, a chain of copies and kernels goes on without its CPU.
     """
 
     execution: str = "worst"
@@ -40,7 +40,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of a step, ns.  ``asked``: of a copy, when it came to the bus."""
+    """A stretch of a step, ns.  ``asked``: for a copy, when it requested the bus."""
 
     task: int
     need: Need
@@ -51,19 +51,19 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Simulated:
-    """A system to simulate, whose methods must be called in one thread.  ``given``: units of the real-time tasks."""
+    """A system to simulate; its methods must all be called in one thread.  ``given``: units of the real-time tasks."""
 
     system: System
     given: Sequence[int]
 
     @cached_property
     def order(self) -> list[Task]:
-        """The tasks as the compiled simulator counts them, most urgent first."""
+        """The tasks in the order of the compiled simulator, most urgent first."""
         return [*self.system.tasks, *(task for task in self.system.taskset if task.best_effort)]
 
     @cached_property
     def _arrays(self) -> dict[str, CData]:
-        """The arrays of struct gpurt_rtgpu_sim.  Raises as ``prepared``."""
+        """The arrays of struct gpurt_rtgpu_sim.  Raises the same errors as ``prepared``."""
         order = self.order
         units = [*self.given, *[1] * (len(order) - len(self.given))]
         chains = [chain(task, count).steps for task, count in zip(order, units, strict=True)]
@@ -82,9 +82,9 @@ class Simulated:
         return arrays | {name: ffi.new("int64_t[]", values) for name, values in times.items()}
 
     def prepared(self, way: Way, cycles: int = 1) -> CData:
-        """The C struct that says how to simulate, valid while this object is.
+        """The C struct that says how to simulate, valid as long as this object.
 
-        Raises ValueError: a task with a kernel has no unit; OverflowError: times are too long.
+        Raises ValueError if a task with a kernel has no unit, OverflowError if times are too long.
         """
         sim, method = ffi.new("struct gpurt_rtgpu_sim *"), self.system.method
         for name, values in self._arrays.items():
@@ -100,9 +100,9 @@ class Simulated:
 def simulate_units(
     simulated: Simulated, offsets: Sequence[int], way: Way = Way(), cycles: int = 4, room: int = 0
 ) -> tuple[tuple[int, ...], list[Stretch]]:  # fmt: skip
-    """The longest response of each task, ns, and up to ``room`` stretches of what happened.
+    """The longest response of each task, ns, and up to ``room`` stretches of the run.
 
-    Jobs are released during ``cycles`` times the longest period.  Raises as ``Simulated.prepared``.
+    Jobs are released during ``cycles`` times the longest period.  Raises the same errors as ``Simulated.prepared``.
     """
     sim, count = simulated.prepared(way, cycles), len(simulated.order)
     first, longest = ffi.new("int64_t[]", [*offsets, 0]), ffi.new("int64_t[]", count + 1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Responses of tasks that wait busily while they copy and while their kernels execute (readings, "STGM").
 
-The paper on STGM is not to be had here.  ``response`` is our bound, ``published`` what RTGPU probably compared with.
+The paper on STGM is not available here.  ``response`` is our bound, ``published`` the one that RTGPU probably used.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ STGM_OWN = "readings: STGM"
 
 @dataclass(frozen=True)
 class Busy:
-    """The demands of a task that spins, and a bound ``x -> amount`` on what lower copies take, ns.
+    """The demands of a task that spins, and a bound ``x -> amount`` on the time of lower copies, ns.
 
-    A job without any demand of its own still needs its CPU once.  Such a job also waits behind one that is released at
-    the instant at which the first would be over.  The job's window is one ns longer (``closed``), as in
+    A job without any demand of its own still needs its CPU once.  It also waits behind a job that is released at the
+    instant at which the first would be over.  Its window is therefore one ns longer (``closed``), as in
     analysis/rta/recurrence.py.
     """
 
@@ -43,12 +43,12 @@ class Busy:
 
 
 def spun(chain: Chain) -> int:
-    """E: what a job keeps its CPU for if no copy waits, ns."""
+    """E: the time that a job keeps its CPU if no copy waits, ns."""
     return sum(step.worst for step in chain.steps)
 
 
 def longest_chain(chain: Chain) -> int:
-    """c: the most copying without a CPU segment in between, ns; a stream goes on without its CPU."""
+    """c: the longest copying without a CPU segment in between, ns; a stream goes on without its CPU."""
     most = run = 0
     for step in chain.steps:
         if step.need is Need.CPU and step.best:
@@ -69,7 +69,7 @@ def busy(chain: Chain, higher: Sequence[Chain], lower: Sequence[Chain], blocking
     copies = len(chain.lengths(Need.BUS))
     below = [low for low in lower if low.total(Need.BUS)]
     once = sum(longest_chain(low) for low in below if low.task.cpu == cpu)
-    late = any(low.task.best_effort for low in below if low.task.cpu != cpu)  # its copies are never known to be few
+    late = any(low.task.best_effort for low in below if low.task.cpu != cpu)  # the number of its copies has no bound
     remote = [] if late else [_remote(low) for low in below if low.task.cpu != cpu]
 
     def from_lower(window: int) -> int:
@@ -81,13 +81,13 @@ def busy(chain: Chain, higher: Sequence[Chain], lower: Sequence[Chain], blocking
 
 
 def _remote(other: Chain) -> Demand:
-    """The copies of a task of another CPU, whose first job can be late."""
+    """The demand of the copies of a task of another CPU, whose first job can be late."""
     copying = other.total(Need.BUS)
     return Demand(TermKind.BUS, copying, STGM_OWN, other.name, other.task.period, max(other.task.deadline - copying, 0))
 
 
 def published(chain: Chain, higher: Sequence[tuple[Chain, int]], waiting: int) -> Busy:
-    """``waiting``: the sum of MR of a job (equation 5), ns, of the task and of each one above it on its CPU."""
+    """``waiting``: the sum of MR (equation 5), ns, for a job of the task and of each task above it on its CPU."""
     own = chain.total(Need.CPU) + chain.total(Need.UNITS) + waiting
     demands = [Demand(TermKind.OWN, own, STGM_OWN)]
     for h, copies in higher:
@@ -97,13 +97,13 @@ def published(chain: Chain, higher: Sequence[tuple[Chain, int]], waiting: int) -
 
 
 def waits(chain: Chain, others: Above, blocking: int) -> int | None:
-    """The sum of MR over the copies of a job, ns; None if one has no bound within the deadline."""
+    """The sum of MR over the copies of a job, ns; None if a copy has no bound within the deadline."""
     windows = responses(chain, others, blocking, ()).segments[Need.BUS]
     return sum(window.reached for window in windows) if all(window.solved for window in windows) else None
 
 
 def solve_stgm(found: Busy, deadline: int) -> tuple[int, bool]:
-    """The least solution up to the deadline, ns, and True; a value beyond the deadline and False if there is none."""
+    """The least solution up to the deadline, ns, and True; if there is none, a value beyond the deadline and False."""
     start = below_solution(found.demands[0].amount, found.demands)
     if start is None:
         return deadline + 1, False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tests of partitioned units as the registry has them: a taskset in, verdicts and an allocation out."""
+"""The tests of partitioned units in the form of the registry: they take a taskset and return verdicts and units."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from analysis.rtgpu.method import Method
 
 @dataclass(frozen=True)
 class UnitsTest:
-    """A test of tasks that own units: on those that the file gives each task with a kernel, else on found ones.
+    """A test of tasks that own units.  It uses the file's units if each task with a kernel has some, else finds units.
 
-    The result carries the allocation.  Units that exceed the platform's, or that two tasks share, are a failure, and so
-    are tasks of which some wait busily and some suspend.
+    The result carries the allocation.  It is a failure if units exceed the platform's, if two tasks share units, or if
+    some tasks wait busily and others suspend.
     """
 
     method: Method
@@ -45,7 +45,7 @@ def _run(method: Method, taskset: Taskset) -> Result:
 
 
 def mixed_modes(taskset: Taskset) -> str:
-    """A sentence on two tasks that wait in different modes; empty if all that use the GPU wait in one."""
+    """A sentence on two tasks that wait in different modes; empty if all that use the GPU wait in one mode."""
     first = {task.waiting.spins: task.name for task in reversed(taskset.real_time) if task.uses_gpu}
     if len(first) < 2:
         return ""
@@ -53,7 +53,7 @@ def mixed_modes(taskset: Taskset) -> str:
 
 
 def other_mode(waiting: Waiting | None, taskset: Taskset) -> str:
-    """A sentence on a task that waits in another mode than a test's; empty if none does."""
+    """A sentence on a task whose waiting mode differs from the test's; empty if there is none."""
     for task in taskset.real_time:
         if task.uses_gpu and waiting is not None and task.waiting is not waiting:
             return f"{task.name} waits in mode {task.waiting.value}, and the test is about mode {waiting.value}"
@@ -61,7 +61,7 @@ def other_mode(waiting: Waiting | None, taskset: Taskset) -> str:
 
 
 def too_many(given: Mapping[str, int], total: int) -> str:
-    """By how much tasks' units exceed those that there are; empty if they do not."""
+    """By how much tasks' units exceed the available ones; empty if they do not."""
     wanted = sum(given.values())
     return f"the tasks' partitions have {wanted} units of the GPU, and it has {total}" if wanted > total else ""
 

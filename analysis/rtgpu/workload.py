@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much a task can execute on a resource in any window (RTGPU lemmas 2.1, 5.2 and 5.4 in one form).
+"""The most that a task executes on a resource in any window (RTGPU lemmas 2.1, 5.2 and 5.4 in one form).
 
-The search for the least window that is long enough is here, too.
+The search for the least window that is long enough is also here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Workload:
     """W(t) of one task on one resource.
 
     ``lengths``: upper bounds of the segments that need it.  ``gaps[j]``: the least time from the end of segment j to
-    the release of the next within a job.  ``first``: that from the last segment of the window's first job to the next
-    job; ``later``: of all jobs after that.  All in ns.
+    the release of the next within a job.  ``first``: the gap from the last segment of the window's first job to the
+    next job; ``later``: that gap for all later jobs.  All in ns.
     """
 
     lengths: tuple[int, ...]
@@ -37,12 +37,12 @@ class Workload:
 
     @cached_property
     def cycle(self) -> int:
-        """The time after which the pattern of later jobs repeats, ns; the period."""
+        """The time after which the pattern of later jobs repeats, ns: the period."""
         return sum(self.lengths) + sum(self.gaps) + self.later
 
     @cached_property
     def _starts(self) -> list[int]:
-        """How long after a job's first segment each of its segments starts at the earliest, ns."""
+        """The least time from the start of a job's first segment to the start of each of its segments, ns."""
         return list(accumulate((length + gap for length, gap in zip(self.lengths, self.gaps, strict=False)), initial=0))
 
     @cached_property
@@ -51,9 +51,9 @@ class Workload:
         return list(accumulate(self.lengths[:-1], initial=0))
 
     def phase(self, start: int, window: int) -> tuple[int, int]:
-        """W^h(t) for h = ``start``, and for how long beyond t it goes on growing with slope 1, ns.
+        """W^h(t) for h = ``start``, and for how long beyond t it grows with slope 1, ns.
 
-        It is W^0, seen from the start of segment h on and less the work before it.
+        It is W^0 from the start of segment h on, minus the work before it.
         """
         time, done = self._starts[start] + window, -self._before[start]
         second = self.cycle - self.later + self.first
@@ -66,12 +66,12 @@ class Workload:
         return (done + into, length - into) if into < length else (done + length, 0)
 
     def at(self, window: int) -> tuple[int, int]:
-        """W(t), ns, and for how long beyond t it certainly goes on growing with slope 1, ns."""
+        """W(t), ns, and for how long beyond t it certainly grows with slope 1, ns."""
         return max((self.phase(start, window) for start in range(len(self.lengths))), default=(0, 0))
 
 
 def fresh(chain: Chain, need: Need) -> Workload | None:
-    """The workload of a task that needs one resource once a job, in a window that begins with no job of it pending.
+    """The workload of a task that needs one resource once a job, in a window that begins with none of its jobs pending.
 
     None if it needs another resource, or this one several times.
     """
@@ -85,7 +85,7 @@ def fresh(chain: Chain, need: Need) -> Workload | None:
 def units_workload(chain: Chain, need: Need, end: int) -> Workload:
     """The workload of a task on a resource if each of its jobs is over ``end`` ns after its release (section 2.1).
 
-    ``end`` is the deadline; a bound that is known of the task is as right and gives less.
+    ``end`` is the deadline, or a known bound of the task, which is as safe and gives a smaller workload.
     """
     lengths: list[int] = []
     gaps = [0]
@@ -97,7 +97,7 @@ def units_workload(chain: Chain, need: Need, end: int) -> Workload:
             gaps[-1] += step.best
     before, after, inner = gaps[0], gaps[-1], gaps[1:-1]
     period = chain.task.period
-    # A task that has a bound has 0 <= first <= later.  Other tasks are analysed as well, to say how late they are.
+    # A task with a bound has 0 <= first <= later.  Other tasks are also analysed, to show how late they are.
     later = max(period - sum(lengths) - sum(inner), 0)
     first = max(min(period - end + before + after, later), 0)
     return Workload(tuple(lengths), tuple(inner) if lengths else (), first, later)
@@ -105,7 +105,7 @@ def units_workload(chain: Chain, need: Need, end: int) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The least solution of x = constant + sum of W(x), ns; ``reached`` beyond the limit if there is none up to it.
+    """The least solution of x = constant + sum of W(x), ns; ``reached`` is beyond the limit if there is none up to it.
 
     ``ended``: False if the search did not end.  ``counted``: the window in which other tasks count, if it differs.
     """
@@ -122,22 +122,22 @@ class Window:
 
 
 def least_begin(blocking: int, length: int, others: tuple[Workload, ...], limit: int) -> Window:
-    """The response of a request of ``length`` ns that is not interrupted once it has begun, ns.
+    """The response of a request of ``length`` ns that nothing interrupts once it has begun, ns.
 
-    It begins after ``blocking`` and what others have until then, also at that very instant.
+    It begins after ``blocking`` and the work that others have until then, also at that very instant.
     """
     window = least_window(blocking + 1, others, limit)
     reached = window.reached - 1 + length
     return replace(window, reached=reached, solved=window.solved and reached <= limit, counted=window.reached)
 
 
-@lru_cache(4096)  # a task's segments ask the same on each number of units that it may get
+@lru_cache(4096)  # a task's segments repeat the search for each number of units
 def least_window(constant: int, others: tuple[Workload, ...], limit: int) -> Window:
     """Searches the least solution up to ``limit`` ns.
 
-    While some W has slope 1, x falls behind the right-hand side by the same amount or more, so that the search jumps
-    over such stretches.  The search starts below every solution: W(t) is at least U t, U the share of the resource that
-    the task's jobs take.  Some window of length t in any periodic schedule has that much (readings: RTGPU, search).
+    While some W has slope 1, x falls behind the right-hand side by at least the same amount, so the search jumps over
+    such stretches.  The search starts below every solution: W(t) >= U t, where U is the task's share of the resource,
+    since some window of length t in any periodic schedule has that much work (readings: RTGPU, search).
     """
     rate = sum(other.work * FRACTION_SCALE // other.cycle for other in others if other.lengths)
     if constant == 0:

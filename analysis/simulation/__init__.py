@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The simulator, which runs the scheduler that ships in virtual time."""
+"""The simulator, which runs the shipped scheduler in virtual time."""

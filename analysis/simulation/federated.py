@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`gpurt simulate --policy federated`: each task with kernels has units of its own, and copies go by the core's bus.
 
-Nothing waits on the GPU or is preempted there.  The bus of kmod/core/bus.c decides which copy is next.
+On the GPU nothing waits or is preempted.  The bus of kmod/core/bus.c decides which copy is next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from analysis.traces.trace import About, Event, Kind, Trace, costs_of, placed_of
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
-#: The most events of a run in which chains are looked at.
+#: The most events of a run in which chains are measured.
 MOST_EVENTS = 1_000_000
 #: The number of tasks that have a level of their own on the bus.
 MOST_TASKS = int(lib.GPURT_MAX_PRIORITY)
@@ -34,7 +34,7 @@ _KINDS = {Need.CPU.value: Kind.CPU, Need.BUS.value: Kind.COPY, Need.UNITS.value:
 
 @dataclass(frozen=True)
 class Federated:
-    """A taskset on the units that its tasks own; ``order``: its tasks as they are simulated, most urgent first."""
+    """A taskset on the units that its tasks own; ``order``: its tasks in the simulator's order, most urgent first."""
 
     system: System
     given: Mapping[str, int]
@@ -42,10 +42,10 @@ class Federated:
 
     @classmethod
     def of(cls, taskset: Taskset, options: Options) -> Federated:
-        """On the units that the file gives, else on the least ones for which the test passes.
+        """The taskset on the units of the file, else on the least units for which the test passes.
 
         Raises SimulationError: no such units, tasks that wait in different ways, more tasks than levels, equal
-        priorities, or what the bounds refuse.
+        priorities, or a feature that the bounds refuse.
         """
         system = System(_method(taskset, options), taskset, taskset.platform.bus_chunk)
         if why := taskset.unserved("policy federated"):
@@ -67,12 +67,12 @@ class Federated:
 
     @property
     def order(self) -> list[Task]:
-        """The tasks as the compiled simulator counts them."""
+        """The tasks in the order of the compiled simulator."""
         return self._simulated.order
 
     @property
     def notes(self) -> list[str]:
-        """How the file is read."""
+        """Remarks on the reading of the file."""
         return assumed_of_units(self.system.taskset)
 
     def bounds(self) -> dict[str, int]:
@@ -81,7 +81,7 @@ class Federated:
         return {task.name: wcrt for task in self.order if (wcrt := result.wcrt(task.name)) is not None}
 
     def worst_over_offsets(self, runs: int, progress: Callable[[int], None] | None = None) -> Simulation:
-        """The worst of each task over so many runs: first all released at 0, then at random within their periods."""
+        """The worst of each task over ``runs`` runs: first all released at 0, then at random within periods."""
         seen = ffi.new("struct gpurt_rtgpu_seen[]", len(self.order) + 1)
         rng = random.Random(self.options.seed)
         for run in range(runs):
@@ -103,7 +103,7 @@ class Federated:
         return found
 
     def trace(self, room: int) -> Trace:
-        """The run in which all are released at 0, with room for so many events."""
+        """The run in which all tasks are released at 0, with room for ``room`` events."""
         spans = ffi.new("struct gpurt_rtgpu_span[]", room)
         seen = ffi.new("struct gpurt_rtgpu_seen[]", len(self.order) + 1)
         used = self._run([0] * len(self.order), self.options.seed, seen, spans, room)

@@ -51,14 +51,14 @@ class SimulationError(ValueError):
 
 
 class SuspensionError(SimulationError):
-    """Under policy `job` only tasks that wait busily can be simulated."""
+    """A task suspends itself under policy `job`, where only tasks that wait busily can be simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The observations of one task, times in ns.  ``worst``: its MORT, of the job released at ``worst_release``.
 
-    ``dropped``: how many of the misses never ran, because as many jobs were pending as the simulator has room for.
+    ``dropped``: the number of misses by jobs that never ran, because the simulator had no room for more pending jobs.
     """
 
     jobs: int
@@ -77,7 +77,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Simulation:
-    """The observations of each task, and the trace if one was asked for; ``chains``: the longest times of each, ns."""
+    """The observations of each task, and the trace if requested; ``chains``: the longest times of each chain, ns."""
 
     tasks: Mapping[str, Observed]
     trace: Trace | None = None
@@ -85,7 +85,7 @@ class Simulation:
 
     @property
     def full(self) -> list[str]:
-        """A sentence on each task with more pending jobs than there is room for."""
+        """A sentence on each task that had more pending jobs than the simulator has room for."""
         return [
             f"{name}: {seen.dropped} of its jobs never ran, for {lib.GPURT_SIM_BACKLOG} others were pending: what is "
             "seen of other tasks is too little" for name, seen in self.tasks.items() if seen.dropped
@@ -97,7 +97,7 @@ class Simulation:
         return [name for name, seen in self.tasks.items() if seen.misses]
 
 
-#: Where critical sections can be in CPU segments: how much of the rest of a segment comes before them.
+#: Places of critical sections in CPU segments: how much of the rest of a segment comes before them.
 PLACES: dict[str, Callable[[int], int]] = {
     "begin": lambda _: 0, "middle": lambda rest: rest // 2, "end": lambda rest: rest,
 }  # fmt: skip
@@ -108,11 +108,11 @@ class Options:
     """How to simulate.
 
     ``waiting`` overrides every task's own mode, and ``form`` every task's form under `boosted`.
-    ``horizon``: jobs are released before that time, ns; 20 times the longest period unless given.  ``poll``: the period
+    ``horizon``: jobs are released before that time, ns; by default 20 times the longest period.  ``poll``: the period
     with which policy `job` looks, ns; 0: it is notified at once.  ``contention``: False: GPU work takes the taskset's
-    times, which contain all conflicts that there may be.  True: GPU work takes its time without conflicts.  A conflict
-    slows the work down while it lasts, by a factor rounded down to thousandths (kmod/core/vgpu.h, whole.h).
-    ``sections``: where in CPU segments critical sections are, of PLACES; at the end the last segments have them.
+    times, which contain all possible conflicts.  True: GPU work takes its time without conflicts, and each conflict
+    slows it down while it lasts, by a factor rounded down to thousandths (kmod/core/vgpu.h, whole.h).
+    ``sections``: the place of critical sections in CPU segments, of PLACES; at the end, they are in the last segments.
     """
 
     policy: str = "segment"
@@ -141,7 +141,7 @@ def simulate(
 ) -> Simulation:
     """One run from the given first releases (all at 0 unless given), with room for ``events`` trace events.
 
-    Raises SimulationError for what cannot be simulated: times too long, self-suspension under `job`.
+    Raises SimulationError for a request that cannot be simulated: times too long, self-suspension under `job`.
     """
     call = SimulatorCall(taskset, options, offsets)
     buffer = ffi.new("struct gpurt_sim_event[]", events) if events else ffi.NULL
@@ -161,7 +161,7 @@ def worst_over_offsets(
     runs: int = 1000,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """The worst of each task over so many runs: first all released at 0, then at random offsets within their periods.
+    """The worst of each task over ``runs`` runs: first all released at 0, then at random offsets in their periods.
 
     The same ``options.seed`` gives the same result.  ``progress`` is called with the number of runs done.  Raises
     SimulationError.
@@ -256,7 +256,7 @@ class SimulatorCall:
         }
 
     def longest(self) -> dict[str, tuple[int, int, int]]:
-        """By chain its longest reaction, age and age at an output that were seen, ns."""
+        """The longest reaction, age and age at an output seen, ns, by chain."""
         return {one.name: tuple(raw.longest) for one, raw in zip(self.taskset.chains, self.chains, strict=False)}
 
 
@@ -278,9 +278,9 @@ def _takers(taskset: Taskset) -> set[str]:
 
 
 def _yields(taskset: Taskset) -> dict[str, int]:
-    """The times of begin by yield; nothing where segments begin otherwise.
+    """The times of begin by yield; empty if segments begin otherwise.
 
-    An update of three orders, with a decision after each and the rest of a switch, takes alpha at most.
+    An update of three orders takes at most alpha, with a decision after each order and the rest of a switch.
     """
     platform = taskset.platform
     values, step = platform.yields, max(platform.alpha - platform.theta, 0) // 3
@@ -292,7 +292,7 @@ def _yields(taskset: Taskset) -> dict[str, int]:
 
 
 def _forked(task: Task, taskset: Taskset, numbers: Mapping[str, int]) -> dict[str, int]:
-    """The task whose worker it is, and their group, by their numbers from 1 on."""
+    """The task's parent, if it is a worker, and its group, by their numbers from 1 on."""
     fork = taskset.forked.get(task.name)
     if fork is None:
         return {"parent": 0, "group": 0}
@@ -316,7 +316,7 @@ def _factor(value: Fraction, name: str) -> int:
 
 
 def _alone(task: Task, platform: Platform) -> Task:
-    """The task with its GPU work's times where it executes, without conflicts.  Raises SimulationError."""
+    """The task with the times of its GPU work in its place, without conflicts.  Raises SimulationError."""
     units = units_of(task, platform)
     if not units and task.intensity and max(task.conflict, platform.cross_contention) > 1 and task.uses_gpu:
         raise SimulationError("compute_units is missing in [platform]: times without conflicts are not known")
@@ -345,7 +345,7 @@ def _together(task: Task, taskset: Taskset) -> bool:
 
 
 def _served(task: Task, threads: Sequence[str]) -> dict[str, int]:
-    """The thread that serves the task and others, by its number from 1 on, and what decides there."""
+    """The thread that serves the task and others, by its number from 1 on, and the values that decide its order."""
     if task.thread is None or task.thread.name not in threads:
         return {"thread": 0, "order": 0, "rank": 0, "timer": 0}
     return {
@@ -360,7 +360,7 @@ def default_horizon(taskset: Taskset) -> int:
 
 
 def _segments(task: Task, taskset: Taskset, place: str) -> list[dict[str, int]]:
-    """The pieces of its segments, and the one in which it starts its workers if it has some."""
+    """The pieces of its segments, and the piece in which it starts its workers, if it has any."""
     fork = taskset.forked.get(task.name)
     if fork is None or fork.task != task.name:
         return _pieces(task, taskset.resources, place)
@@ -373,7 +373,7 @@ def _segments(task: Task, taskset: Taskset, place: str) -> list[dict[str, int]]:
 
 
 def _pieces(task: Task, resources: Sequence[Resource], place: str) -> list[dict[str, int]]:
-    """The pieces of its segments: a section of a resource is one, in a CPU segment that has room for it.
+    """The pieces of its segments; a section of a resource is a piece, in a CPU segment that has room for it.
 
     Raises SimulationError if sections do not fit into CPU segments.
     """
@@ -395,7 +395,7 @@ def _pieces(task: Task, resources: Sequence[Resource], place: str) -> list[dict[
                 sections.remove(one)
                 left += one[0]
                 held.append(one)
-        least = s.time.best - min(s.time.best, left)  # of its sections together
+        least = s.time.best - min(s.time.best, left)  # best case of its sections together
         pieces = []
         for time, number in held:
             pieces.append(_piece(-time, min(least, -time), number))

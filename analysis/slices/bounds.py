@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The default driver with slices and interleave levels for each TSG (docs/readings/own.md, "Time partitions").
 
-A TSG is one task's, or shared by tasks whose work it has in the order of priorities (`supply-fp`) or of
-deadlines (`supply-edf`).  With equal slices at one level, and a TSG for each task, the bounds are those of
+A TSG belongs to one task, or to tasks that share it in the order of priorities (`supply-fp`) or of
+deadlines (`supply-edf`).  With equal slices at one level, and a TSG for each task, the bounds equal those of
 `tsg-rr-suspend`.
 """
 
@@ -67,13 +67,13 @@ def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list
 
 
 def _by_priority(mates: Sequence[Task], system: System) -> Callable[[int], int]:
-    """The work in a window of jobs of these tasks: those that are pending in it."""
+    """The work of these tasks in a window: of the jobs that are pending in it."""
     rows = [(t.period, system.jitter(t, t.pure_time), t.pure_time) for t in mates]
     return lambda window: sum(-(-(window + jitter) // period) * work for period, jitter, work in rows)
 
 
 def _by_deadline(task: Task, mates: Sequence[Task], system: System) -> Callable[[int], int]:
-    """The work of those jobs whose deadlines are between the release of the task's job and its deadline."""
+    """The work of the jobs whose deadlines are between the release of the task's job and its deadline."""
     rows = [(t.period, system.jitter(t, t.pure_time), t.pure_time, task.deadline // t.period + 1) for t in mates]
     return lambda window: sum(
         min(-(-(window + jitter) // period), most) * work for period, jitter, work, most in rows
@@ -81,7 +81,7 @@ def _by_deadline(task: Task, mates: Sequence[Task], system: System) -> Callable[
 
 
 def _meets(task: Task, mates: Sequence[Task], supply: Supply, system: System) -> bool:
-    """Whether tasks that only use the GPU, and whose jobs nothing delays before that, meet their deadlines by EDF."""
+    """Whether tasks meet their deadlines by EDF, if they only use the GPU and nothing delays their jobs before."""
     users = (task, *mates)
     only = all(t.eta == 1 and not t.cpu_time + t.misc_time and t.deadline <= t.period for t in users)
     undelayed = all(not h.cpu_time + h.misc_time for t in users for h in system.hpp(t))

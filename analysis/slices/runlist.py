@@ -17,7 +17,7 @@ from gpurt._gpurt import lib
 
 
 class Level(IntEnum):
-    """How often a TSG has turns: interleave levels of the driver."""
+    """How often a TSG has turns: the driver's interleave levels."""
 
     LOW = lib.GPURT_INTERLEAVE_LOW
     MEDIUM = lib.GPURT_INTERLEAVE_MEDIUM
@@ -25,7 +25,7 @@ class Level(IntEnum):
 
     @property
     def word(self) -> str:
-        """As taskset files have it."""
+        """The word in taskset files."""
         return self.name.lower()
 
 
@@ -41,9 +41,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Runlist:
-    """All TSGs that may have work at once.  ``theta``: the switch to another TSG, ns.
+    """All TSGs that may have work at the same time.  ``theta``: the switch to another TSG, ns.
 
-    ``stretch``: as `Platform` has it.
+    ``stretch``: as in `Platform`.
     """
 
     entries: tuple[Entry, ...]
@@ -57,13 +57,13 @@ class Runlist:
     def gap(self, entry: Entry) -> int:
         """The longest time between two turns of an entry with work, or before its first one, ns.
 
-        The gap holds whichever of the other entries have work or exist.  The longest wait is that with all entries of
-        the own level and above, and with the longest one below it.
+        The gap holds for any subset of the other entries that have work or exist.  The longest wait has all entries of
+        the own level and above, and the longest entry below it.
         """
         return sum(times * self.turn(other) for times, other in self.waits(entry)) + self.theta
 
     def waits(self, entry: Entry) -> list[tuple[int, Entry]]:
-        """The turns of others in the longest time between two turns: how many each has, in the order of levels."""
+        """The turns of others in the longest time between two turns: the number of each, in the order of levels."""
         others = [other for other in self.entries if other is not entry]
         high, medium, low = ([one for one in others if one.level is level] for level in reversed(Level))
         if entry.level is Level.HIGH:
@@ -76,11 +76,11 @@ class Runlist:
         return above + [(1, one) for one in low]
 
     def _longest(self, entries: Sequence[Entry]) -> list[tuple[int, Entry]]:
-        """The longest turn of these entries: one of them at most has a turn."""
+        """The entry with the longest turn among these, of which at most one has a turn."""
         return [(1, max(entries, key=self.turn))] if entries else []
 
     def supply(self, entry: Entry) -> Supply:
-        """The supply that the entry gets at least."""
+        """The least supply that the entry gets."""
         return Supply(entry.kept, self.gap(entry))
 
     def of(self, task: Task) -> Entry:
@@ -100,7 +100,7 @@ def runlist(taskset: Taskset) -> Runlist:
 
 
 def tsgs(taskset: Taskset) -> Iterable[tuple[Task, ...]]:
-    """The tasks of each TSG: one, or all that name a partition whose tasks share one."""
+    """The tasks of each TSG: one task, or all tasks of a partition whose tasks share a TSG."""
     groups: dict[str, list[Task]] = {}
     for task in taskset:
         if not task.uses_gpu:

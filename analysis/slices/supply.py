@@ -10,13 +10,13 @@ from fractions import Fraction
 from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.partition.inside import SporadicTask, demand
 
-#: Deadlines that are looked at before a taskset counts as not schedulable.
+#: After this many deadlines, a taskset counts as not schedulable.
 MOST_DEADLINES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """Turns of ``slice`` ns with at most ``gap`` ns between them, while there is work."""
+    """Turns of ``slice`` ns, at most ``gap`` ns apart, while there is work."""
 
     slice: int
     gap: int
@@ -31,12 +31,12 @@ class Supply:
         return work + self.turns(work) * self.gap
 
     def turns(self, work: int) -> int:
-        """How many turns the work takes at most."""
+        """The most turns that the work takes."""
         return -(-work // self.slice)
 
 
 def response(supply: Supply, work: int, others: Callable[[int], int], limit: int) -> int:
-    """When ``work`` is done at the latest, ns: least t with sbf(t) >= work + others(t); beyond ``limit`` if it is not.
+    """The latest end of ``work``, ns: least t with sbf(t) >= work + others(t); a value beyond ``limit`` if later.
 
     ``others``: the work that goes first in a window of that length, monotone.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A trace that goes to disk as it comes: a file beside the one that the whole trace will be.
+"""A trace that is written to disk during the recording: a file beside the file of the whole trace.
 
-The file has all events that came before the recording ended, also if SIGKILL or a full disk ended it.  The reader in
-analysis.traces.trace accepts the file, also where its last line is cut off.
+The file has all events until the recording ended, even if SIGKILL or a full disk ended it.  The reader in
+analysis.traces.trace accepts the file, even if its last line is cut off.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gpurt.files import regular, unwritable
 
 
 class Partial:
-    """The file for a trace at ``path``; there is none where that is no regular file, such as a pipe.
+    """The file for a trace at ``path``; there is none if that is no regular file, such as a pipe.
 
-    ``failed``: why no more is written; empty while it is.  ``count``: events that were written.
+    ``failed``: why writing has stopped; empty if it has not.  ``count``: the number of events written.
 
     Raises:
         FileError: the file cannot be made.
@@ -41,7 +41,7 @@ class Partial:
                 raise unwritable(self.path, error) from None
 
     def add(self, events: Iterable[Event]) -> None:
-        """Writes events, in one write: the kernel has them then, whatever happens to this process."""
+        """Writes events in one write: then the kernel has them, whatever happens to this process."""
         text = "".join(self._line(event) for event in events)
         if not text or self._file is None:
             return
@@ -64,14 +64,14 @@ class Partial:
             data = data[file.write(data) :]
 
     def over(self) -> None:
-        """The whole trace is written: this file is not needed any more."""
+        """The whole trace is written: this file is no longer needed."""
         if self._file is not None:
             self._file.close()
             self._file = None
         self.path.unlink(missing_ok=True)
 
     def kept(self, error: FileError) -> FileError:
-        """The error to raise where the whole trace cannot be written."""
+        """The error to raise if the whole trace cannot be written."""
         if not self.count:
             return error
         left = f"{error}; what was recorded until then is in {self.path}" if os.path.exists(self.path) else str(error)

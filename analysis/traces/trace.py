@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The trace: what happened in a run, simulated or real, in one format.
+"""The trace of a run, simulated or real, in one format.
 
 A trace is stored as Chrome/Perfetto trace-event JSON: ui.perfetto.dev and chrome://tracing open it.  Each CPU, each GPU
-and each task has a track.  The arguments hold exact nanoseconds, so that nothing is lost on reading.
+and each task has a track.  The arguments hold exact nanoseconds, so reading loses nothing.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ GZIP = b"\x1f\x8b"
 #: A table of a taskset file.
 _TABLE = re.compile(rb"^[ \t]*\[(?:platform|\[[ \t]*task[ \t]*\])\]", re.MULTILINE)
 WRITERS = "`gpurt trace record`, `run` and `simulate` write them"
-#: Entries of ``meta`` in runs: GPU priorities by task where the file's were not set, as JSON; whose slices TSGs had;
-#: and what the host said of itself when the run began, as JSON (pycontrol/observe/fit/host.py).
+#: Entries of ``meta`` in runs.  GPU priorities by task, if the file's were not set, as JSON; whose slices TSGs had; and
+#: the host's facts about itself at the begin of the run, as JSON (pycontrol/observe/fit/host.py).
 PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
-#: Entry of the head of a file that was written while the events came (analysis.traces.partial).
+#: Entry in the head of a file that was written during the recording (analysis.traces.partial).
 PARTIAL = "partial"
 #: The text that marks a trace as partial.
 CUT_OFF_TRACE = "the recording was cut off after this: what came later is not in the file"
@@ -71,7 +71,7 @@ class Kind(str, Enum):
     MEMBER_DIED = "member-died"
 
 
-#: Kinds whose duration is the length of an interval on a CPU or GPU, and those of a GPU.
+#: Kinds whose duration is the length of an interval on a CPU or GPU, and those of them that are on a GPU.
 TIMED = frozenset((Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COPY, Kind.COMMIT))
 ON_GPU = frozenset((Kind.GPU, Kind.COPY, Kind.COMMIT))
 
@@ -80,11 +80,10 @@ class Event:
     """One event at ``time`` ns; CPU, UPDATE, GPU, COPY and COMMIT have a ``duration``, COMPLETE the response time.
 
     START: a job began to execute, ``duration`` after its release.  LATE: an agent has not carried out an order in time,
-    so that isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for
-    it.  MEMBER_DIED: its process died, and others of its group, or under the
-    same budget, are in segments.  ``executed``: of COMPLETE, how long the job executed on CPUs by
-    its own account, ns.  ``group``: the group of which the event's client is a member; ``user``: the number of the user
-    to whom that group belongs.  ``priority``: of BEGIN, the GPU priority of the event's client.
+    so isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for it.
+    MEMBER_DIED: its process died while others of its group, or under the same budget, were in segments.
+    ``executed``: for COMPLETE, the CPU time of the job by its own account, ns.  ``group``: the group of the event's
+    client; ``user``: the number of the user who owns that group.  ``priority``: for BEGIN, the client's GPU priority.
 
     ``task`` is empty if an event concerns all tasks or none.
     """
@@ -104,13 +103,13 @@ class Event:
 
     @property
     def process(self) -> str:
-        """The number of the process that a job's event, or that of a client's end, tells of; empty: it does not."""
+        """The number of the process in a job's event, or in that of a client's end; empty if it has none."""
         return (self.detail or "").rpartition("-")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A finished job: its number, when it was released and how long it took, ns."""
+    """A finished job: its number, its release and its response time, ns."""
 
     job: int
     release: int
@@ -121,7 +120,7 @@ class Response:
 class About:
     """The known facts about a task: its priority, 0 for best effort, and its relative deadline, ns.
 
-    ``ended``: when the task's program ended if that was before the end of the run, ns.
+    ``ended``: when the task's program ended, ns, if that was before the end of the run.
     """
 
     priority: int | None = None
@@ -131,7 +130,7 @@ class About:
 
 @dataclass(frozen=True)
 class Trace:
-    """Events in order of time, what is known about the run (source, policy, waiting, gpus...), and about its tasks.
+    """Events in order of time, the facts about the run (source, policy, waiting, gpus...), and those about its tasks.
 
     ``until``: when the recording ended, ns, if that was after the last event.  ``counters``: by name, such as that of a
     GPU's power, (time, value) in order of time; Perfetto draws each as a track of the GPUs.
@@ -164,7 +163,7 @@ class Trace:
         return jobs
 
     def unfinished(self) -> dict[str, list[int]]:
-        """When the jobs of each task were released that did not finish while the trace was recorded, ns."""
+        """The releases of each task's jobs that did not finish during the recording, ns."""
         finished = {(task, job.release) for task, jobs in self.responses().items() for job in jobs}
         found: dict[str, list[int]] = {}
         for event in self.events:
@@ -195,9 +194,9 @@ ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def traced_times(tasks: Iterable[Task]) -> str:
-    """The ``times`` of a trace whose tasks executed for as long as a file said: a hash of these times, in any order.
+    """The ``times`` of a trace in which tasks executed for the times of a file: a hash of these times, in any order.
 
-    The hash covers names, periods and worst cases.  A run of other times says nothing of these.
+    The hash covers names, periods and worst cases.  A run with other times says nothing about these times.
     """
     found = sorted(
         (task.name, task.period, [(one.time.worst,) if isinstance(one, CpuSegment) else (one.misc.worst, one.pure.worst)
@@ -210,7 +209,7 @@ def placed_of(tasks: Taskset) -> str:
     """The ``placed`` of a trace: a hash of where and how urgently tasks execute, in any order.
 
     The hash covers names, CPUs, GPU priorities, partitions, how TSGs share time, waiting modes, stated forms, threads
-    that serve several tasks, processes, workers, who releases whom, release jitter, resources, and begin by yield.  If
+    that serve several tasks, processes, workers, triggers, release jitter, resources, and begin by yield.  If
     any of these differ, the run is of another system.
     """
     found = sorted(
@@ -233,10 +232,10 @@ def placed_of(tasks: Taskset) -> str:
 
 
 def costs_of(taskset: Taskset) -> str:
-    """The ``costs`` of a simulated trace: a hash of the costs in it beside the tasks' own work.
+    """The ``costs`` of a simulated trace: a hash of all its costs beside the tasks' own work.
 
-    The hash covers updates and switches with the region that they wait for, also those of partitions, slices, wake-ups,
-    chunks of copies, what other partitions slow down, and begin by yield.  A run in which these cost less says nothing.
+    The hash covers updates, switches with their region, the same in partitions, slices, wake-ups, chunks of copies,
+    slow-downs by other partitions, and begin by yield.  A run in which these cost less proves nothing.
     """
     system = switching(taskset)
     one = system.platform
@@ -252,7 +251,7 @@ def _rank(about: About | None) -> int:
 def lanes(events: Sequence[Event]) -> list[int]:
     """For each event with a duration, its lane on its CPU or GPU; 0 for other events.
 
-    Events of one lane do not overlap.  Perfetto drops intervals of a track that overlap without nesting.
+    Events in one lane do not overlap: Perfetto drops intervals of a track that overlap without nesting.
     """
     ends: dict[tuple[int, int], list[int]] = {}
     found = []
@@ -267,9 +266,9 @@ def lanes(events: Sequence[Event]) -> list[int]:
 
 
 def preemptors(events: Sequence[Event]) -> dict[int, str]:
-    """For each preemption, by its index: the task that the GPU went to, as far as the events tell.
+    """For each preemption, by its index: the task that gained the GPU, if the events show it.
 
-    The scheduler reports the task that loses the GPU, and at the same time on the same GPU the one that gains it.
+    The scheduler reports the task that loses the GPU, and at the same time on the same GPU the task that gains it.
     """
     found = {}
     for index, event in enumerate(events):
@@ -410,7 +409,7 @@ def parse_trace(path: Path | str, raw: bytes) -> Trace:
 
 
 def _expanded(path: Path | str, raw: bytes) -> bytes:
-    """The content of a file that gzip has compressed, as trace viewers take them, or of any other as it is."""
+    """The content of a gzipped file, uncompressed, since trace viewers take such files; any other content unchanged."""
     if not raw.startswith(GZIP):
         return raw
     expander = zlib.decompressobj(wbits=31)
@@ -426,7 +425,7 @@ def _expanded(path: Path | str, raw: bytes) -> bytes:
 
 
 def _closed(raw: bytes) -> bytes:
-    """The content of a file that was written while the events came, without a last line that was cut off."""
+    """The complete content of a file that was written during the recording, without a last line that was cut off."""
     head, _, rest = raw.partition(b"\n")
     if f'"{PARTIAL}": "yes"'.encode() not in head or raw.endswith(b"]}\n"):
         return raw
