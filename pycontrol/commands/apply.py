@@ -37,8 +37,8 @@ not schedulable, or the host is not what the file says (the table of objections 
 def apply_command(device: str | None, file: Path, force: bool, ignore_missing: bool, as_json: bool) -> int:
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name.
 
-    On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.  Tasks and
-    workers join their group, and stay there until they end.  Its priority is the highest of its members'.
+    On a Tegra, it also sets the slices and interleave levels of their partitions.  It sets everything, or nothing.
+    Tasks and workers join their group, and stay there until they end.  A group has its members' highest priority.
     """
     loaded = taskset.load(file)
     given = give(device, loaded, force)

@@ -24,7 +24,7 @@ Examples:
 
 \b
 Exit codes: 0 jobs of every real-time task were seen, each met its deadline and its bound, and nothing else was found;
-1 otherwise, also if events were lost or the bounds do not speak of the run; 2 wrong usage; 3 a file is wrong, or the
+1 otherwise, also if events were lost or the bounds do not apply to the run; 2 wrong usage; 3 a file is wrong, or the
 trace is of another taskset."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))

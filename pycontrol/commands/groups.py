@@ -23,8 +23,8 @@ Examples:
   gpurt run --group llm -- ./engine   better: from the start, with all that it starts
 
 \b
-A process stays in its group until it ends, also if its cgroup is removed.  Of a cgroup, and those below, the processes
-join that are clients now.  Later ones join by themselves: GPURT_GROUP.
+A process stays in its group until it ends, even if its cgroup is removed.  The present clients of a cgroup, and of
+cgroups below, join.  Later processes must join by themselves: GPURT_GROUP.
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such client, processes of several users, or one cannot

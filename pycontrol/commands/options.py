@@ -132,7 +132,7 @@ COMM = 15
 
 
 class Clients(Other):
-    """Clients of the host: a process id, which need not be a client, or the name of client processes."""
+    """Processes of clients: a process id, which need not be a client's, or the name of client processes."""
 
     name = "process id or name"
 

@@ -75,9 +75,9 @@ def watch_command(
 ) -> int:  # fmt: skip
     """Watch a running system against its analysis, and tell within a period what does not hold.
 
-    Response times against bounds and deadlines; and what the analysis takes for granted: lengths of segments, CPU
-    times, periods, priorities, the cost of updates, clients.  Jobs are known of programs that tell of them
-    (docs/watching.md).  With --metrics, serve it to Prometheus instead.
+    It compares response times with bounds and deadlines, and checks the assumptions of the analysis: lengths of
+    segments, CPU times, periods, priorities, the cost of updates, clients.  It knows the jobs that programs report
+    (docs/watching.md).  With --metrics, serve the counts to Prometheus instead.
     """
     _check_options(file, name, metrics)
     if metrics:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 Request = Mapping[str, int | str]
 Record = list[tuple[str, Value]]
 Answer = list[Record] | Iterator[Record | None] | Refusal
-#: Has one decision taken, and calls the given function with its result once it is carried out.
+#: Requests one decision, and calls the given function with its result once it is carried out.
 Step = Callable[[Callable[[int], None]], None]
 #: A command that changes something: yields its decisions one after the other, and None after each piece of work in
 #: between.  It raises Refusal if the command is not valid.
@@ -432,7 +432,7 @@ def times_of(latency: CData) -> Record:
 
 
 def set_priority(gpu: Gpu, client: GpuClient, priority: int, done: Callable[[int], None]) -> None:
-    """Has the decision taken that changes a client's priority, for its segments and its copies."""
+    """Requests the decision that changes a client's priority, for its segments and its copies."""
 
     if seat := client.group:
 
@@ -465,7 +465,7 @@ def budget_of(core: CData) -> Record:
 def set_limit(
     gpu: Gpu, allowance: Allowance, limit: int, period: int, action: int, done: Callable[[int], None]
 ) -> None:
-    """Has the decision taken that changes an allowance's budget on one GPU."""
+    """Requests the decision that changes an allowance's budget on one GPU."""
     budget = allowance.budget(gpu.index)
 
     def decide(now: int) -> int:

@@ -414,7 +414,7 @@ class Gpu(ABC):
         return Decision(decide, done, lambda: CONTROL, client, call=True, recalls=True)
 
     def update(self, decision: Decision) -> None:
-        """Has a decision taken, now or when its turn comes."""
+        """Requests a decision, which is taken now or when its turn comes."""
         if decision.client and decision.call:
             decision.client.calls.append(decision)
             if len(decision.client.calls) > 1:

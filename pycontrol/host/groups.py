@@ -232,7 +232,7 @@ class Groups:
     def enroll(
         self, group: Group, gpu: Gpu, client: GpuClient, own: int, moved: bool, done: Callable[[int], None]
     ) -> None:  # fmt: skip
-        """Has the decision taken that makes a client a member on the client's GPU."""
+        """Requests the decision that makes a client a member on the client's GPU."""
         seat = group.seat(gpu)
 
         def decide(now: int) -> int:

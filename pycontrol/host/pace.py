@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-#: The host rests after DEBT ns of work for which it has not rested, for as long as that work took.
+#: After DEBT ns of work without a rest, the host rests for as long as that work took.
 DEBT = 100_000
-#: It rests until the last urgent client has read its answer, looks so often, ns, and for LONGEST ns at most.
+#: After an urgent answer the host rests until the client has read it, at most LONGEST ns; it checks every LOOK ns.
 LOOK, LONGEST = 150_000, 500_000
 
 
@@ -22,7 +22,7 @@ class Reader(Protocol):
     """A client's connection."""
 
     def has_unread(self) -> bool:
-        """Whether the client has still to read something that was sent."""
+        """Whether the client has unread data."""
         ...
 
 

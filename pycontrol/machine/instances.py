@@ -10,7 +10,7 @@ from gpurt.files import matching
 
 
 def instances(root: Path = Path("/")) -> tuple[int, list[tuple[int, int, int]]]:
-    """The number of NVIDIA GPUs, 0: unknown; and GPU, instance and number of each GPU instance.
+    """The number of NVIDIA GPUs (0: unknown); and for each GPU instance its GPU, its instance id and its number.
 
     The driver lists them by the numbers of /dev/nvidia* (osRmCapRegisterGpu() in os.c).
     """
@@ -21,6 +21,6 @@ def instances(root: Path = Path("/")) -> tuple[int, list[tuple[int, int, int]]]:
 
 
 def shared_numbers(root: Path = Path("/")) -> list[int]:
-    """The numbers that stand for several instances."""
+    """The numbers that several instances share."""
     numbers = [number for _, _, number in instances(root)[1]]
     return sorted({one for one in numbers if numbers.count(one) > 1})

@@ -78,7 +78,7 @@ def parse_stat(text: bytes) -> Stat:
     """Reads the content of a /proc/PID/stat file.
 
     Raises:
-        ValueError: the content is none of such a file.
+        ValueError: the text has another format.
     """
     head, _, tail = text.rpartition(b")")
     fields = tail.split()
@@ -191,7 +191,7 @@ def _capable(pid: int, capability: int) -> bool:
 
 
 def hidden() -> str:
-    """Why this process may not see each process of this machine; empty: it does."""
+    """Why this process does not see all processes of this machine; empty: it sees all."""
     try:
         inside = os.readlink(PROC / "self/ns/pid") != INITIAL_NAMESPACE
     except OSError:

@@ -204,7 +204,7 @@ def channel_calls(tree: Path) -> Iterator[Fact]:
 
 
 def classes(tree: Path) -> Iterator[Fact]:
-    """Classes that gpurt takes for channels and for compute objects; the headers must call the same classes so."""
+    """Classes that gpurt takes for channels or compute objects: the same that the headers name as such."""
     for header in sorted((tree / "src/common/sdk/nvidia/inc/class").glob("cl*.h")):
         for name, number in re.findall(r"^#define\s+(\w+)\s+\(?(0x[0-9a-fA-F]{4,8})U?\)?\b", header.read_text(), re.M):
             # PHYSICAL_CHANNEL_GPFIFO: RM allocates none (resource_list.h).

@@ -7,12 +7,12 @@
  *	gpu_sides load
  *
  *	explicit	marks its segments itself
- *	load		long kernels, until it is told to end
- *	endless		one kernel for all of the time, which notes when it did not execute
+ *	load		long kernels, until the second line
+ *	endless		one kernel for the whole time, which records when it did not execute
  *
- * The kernels of a segment follow 50 us after the end of the one before.  The program sees that end in memory, which
- * tells the preload library nothing.  Each side except endless writes the record "ready", and begins after a line on
- * standard input.  A second line ends load.
+ * Each further kernel of a segment begins 50 us after the end of the previous one.  The program sees that end in memory,
+ * which the preload library does not notice.  Each side except endless writes the record "ready", and begins after a
+ * line on standard input.  A second line ends load.
  */
 #define _GNU_SOURCE	/* RTLD_DEFAULT */
 #include <dlfcn.h>
@@ -30,9 +30,9 @@
 
 typedef int (*segment_begin)(void *handle, unsigned int flags, unsigned int priority);
 typedef int (*segment_end)(void *handle, unsigned int flags);
-/* The fake libcuda, whose kernels write no memory, has it: returns when the last one has ended. */
+/* Only in the fake libcuda, whose kernels write no memory: returns when the last kernel has ended. */
 typedef int (*fake_ended)(void);
-/* The fake libcuda has it: for how long the context's work has executed, us, or -1. */
+/* Only in the fake libcuda: how long the context's work has executed, us, or -1. */
 typedef long (*fake_executed)(void);
 
 static void *of_fake(const char *name)
@@ -75,7 +75,7 @@ static void spin(uint64_t ns)
 		;
 }
 
-/* Until the kernel has told memory that it ends. */
+/* Waits until the kernel has written to memory that it ends. */
 static void wait_for_end(const struct urgent *u)
 {
 	if (u->ended)
@@ -158,7 +158,7 @@ static int critical(uint64_t seconds, unsigned int launches, bool marks)
 	return 0;
 }
 
-/* For how long this process's kernels have executed. */
+/* How long this process's kernels have executed. */
 static long long executed_us(const struct busy *busy)
 {
 	fake_executed executed = (fake_executed)of_fake("fakeExecuted");

@@ -62,8 +62,8 @@ def strangers(file: TasksetFile, host: Host) -> Iterator[Objection]:
 def _before(
     file: TasksetFile, who: str, threads: Threads, cure: str, own: Sequence[Task] = ()
 ) -> Iterator[Objection]:
-    """The first thread that is no task's and may have a CPU before a task; at the priority of one of its process's
-    tasks (``own``), on that task's CPU, it may be a helper that hardly executes: a note.
+    """Objects to the first thread that belongs to no task and may take a CPU from a task.  If it has the priority and
+    CPU of a task of its process (``own``), it may be a helper that hardly executes: then the objection is a note.
     """
     for priority, cpus in threads:
         for task in file.taskset.real_time:

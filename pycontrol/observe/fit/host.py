@@ -33,7 +33,7 @@ SLEEPS = Path("/sys/module/gpurt_vgpu/parameters/vgpu_sleeps")
 MAX_AWAKE_NS = 10_000_000
 #: The file that lists the CPUs that are online.
 ONLINE = Path("/sys/devices/system/cpu/online")
-#: Of a CPU's folder: the CPUs of its core.
+#: The files with the CPUs of each CPU's core.
 SIBLINGS = "cpu[0-9]*/topology/thread_siblings_list"
 
 #: The priority and the CPUs of each real-time thread of a process.

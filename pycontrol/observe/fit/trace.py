@@ -51,7 +51,7 @@ def joined_looks(before: Host, after: Host) -> Host:
 
 
 def _both(before: Mapping[int, Threads], after: Mapping[int, Threads]) -> dict[int, Threads]:
-    """The threads of processes at either look; so many of each priority and CPUs as at the look that has the most."""
+    """The threads of processes at either look: of each priority and set of CPUs, the larger number of the two looks."""
     looks = [{pid: Counter((priority, tuple(cpus)) for priority, cpus in threads) for pid, threads in look.items()}
              for look in (before, after)]  # fmt: skip
     either = {pid: looks[0].get(pid, Counter()) | looks[1].get(pid, Counter()) for pid in {**before, **after}}

@@ -107,7 +107,7 @@ class Watcher:
         return found + self.judge.advance(now)
 
     def _rest(self, stream: Iterator[EventRecord]) -> list[Finding]:
-        """The findings from events that were unread at the end: the watch may be late, and miss a deadline miss."""
+        """The findings from events that were unread at the end: the watch may be late, and overlook a late job."""
         over, found = time.monotonic_ns(), []
         time.sleep(EVENT_PATIENCE_NS / NS)  # the host may send events this much later
         end = time.monotonic() + LINGER

@@ -57,7 +57,7 @@ static int calls(int fd, const char *label, unsigned int priority)
 
 	for (batch = 0; batch < BATCHES; batch++) {
 		start = now();
-		/* Goes all the way, structure and all, and finds nothing to do. */
+		/* Passes through the whole call, including its structure, and finds nothing to do. */
 		for (i = 0; i < BATCH; i++)
 			failed |= !ioctl(fd, GPURT_IOC_END, &end);
 		noop[batch] = (double)(now() - start) / BATCH;
