@@ -123,7 +123,7 @@ def _name(one: GpuStatus) -> str:
 
 
 def _beside(one: GpuStatus) -> str:
-    """How many processes the most urgent process begins beside by yield, and how many of them run at a time."""
+    """How many other processes may be on the GPU when the most urgent one begins by yield, and how many at a time."""
     now = "no process can do so now" if one.ready is None else f"m = {one.ready}, so many less urgent ones"
     if one.at_once is not None:
         now += f"; best-effort ones of these take turns, at once there are {one.at_once}"

@@ -140,11 +140,11 @@ class Facts:
     slice: int = 0
     late: int = 0
     refused: int = 0
-    yields: bool = False  # the most urgent process begins beside other processes
-    ready: int | None = None  # beside how many; None: it cannot now
+    yields: bool = False  # whether the most urgent process begins beside others
+    ready: int | None = None  # beside how many others; None: it cannot now
     at_once: int | None = None  # beside how many at a time; None: best-effort processes take no turns
     device: str = ""  # which GPU it is: a PCI address or a device-tree name; empty: not known
-    partition: tuple[int, int, int] | None = None  # of which GPU, its units, and its slow-down by neighbours (1/1000)
+    partition: tuple[int, int, int] | None = None  # the whole GPU, the units here, the slow-down by neighbours (1/1000)
 
 
 class Mark(NamedTuple):

@@ -10,7 +10,7 @@
  *	load		long kernels, until the second line
  *	endless		one kernel for the whole time, which records when it did not execute
  *
- * Each further kernel of a segment begins 50 us after the end of the previous one.  The program sees that end in memory,
+ * A further kernel of a segment begins 50 us after the end of the previous one.  The program sees that end in memory,
  * which the preload library does not notice.  Each side except endless writes the record "ready", and begins after a
  * line on standard input.  A second line ends load.
  */

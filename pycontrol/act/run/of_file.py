@@ -137,7 +137,7 @@ def _federated(loaded: TasksetFile) -> bool:
 
 
 def _stood_in(loaded: TasksetFile, share: int) -> list[str]:
-    """A remark on stand-ins: what a no means although they take less than the file permits."""
+    """A remark on stand-ins, which take less time than the file permits: what an answer of no means then."""
     if not stand_ins(loaded):
         return []
     return [

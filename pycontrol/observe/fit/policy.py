@@ -52,7 +52,7 @@ def used(taskset: Taskset, host: Host) -> list[tuple[GpuStatus, Partition | None
 
 
 def wanted(taskset: Taskset, part: Partition | None) -> str:
-    """The policy that the file has for a partition, or for all that real-time tasks use if it is the same."""
+    """The file's policy for a partition; None: for all partitions with real-time tasks, if they have one policy."""
     if part is not None:
         return part.policy or taskset.platform.policy
     return taskset.policies[0] if len(taskset.policies) == 1 else taskset.platform.policy
@@ -96,7 +96,7 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
 def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """Objects to GPUs whose most urgent process begins otherwise than the file says, or beside more processes.
 
-    Turns only take processes off, so they are harmless if the file counts all and a segment hands each turn on once.
+    Turns only take processes off.  They are harmless if the file counts all, and a turn passes on once in a segment.
     """
     wanted_way, values = file.taskset.platform.begin, file.taskset.platform.yields
     most = values.groups + max(len(users(file.taskset)) - 1, 0) if values else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objections to TSGs of a Tegra that slices and levels order: bounds assume one TSG of each task, whose turns end."""
+"""Objections to TSGs of a Tegra with slices and levels: bounds assume that each task has one TSG, whose turns end."""
 
 from __future__ import annotations
 

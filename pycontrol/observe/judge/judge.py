@@ -87,7 +87,7 @@ class Judge:
 
     @property
     def unsure(self) -> set[str]:
-        """The tasks that the file says suspend, although a job of each may have spun instead: see Slept."""
+        """The tasks that suspend according to the file, although a job of each may have spun: see Slept."""
         return self._slept.unsure
 
     @property
