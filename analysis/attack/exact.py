@@ -39,9 +39,8 @@ class TooManyStatesError(SimulationError):
 class Exact:
     """The longest response of each task over all schedules, ns, and the size of the search.
 
-    ``unit``: ns.  ``late``: a task that exceeded its limit; schedules are not followed beyond that, so the other
-    numbers may be too small.  ``steps``: ways from one state to another.  ``chains``: the longest times of each chain,
-    ns.
+    ``unit``: ns.  ``late``: a task that exceeded its limit; schedules end there, so the other numbers may be too small.
+    ``steps``: ways from one state to another.  ``chains``: the longest times of each chain, ns.
     """
 
     worst: Mapping[str, int]

@@ -99,7 +99,6 @@ def responses(
     """The forms with these names.  ``blocking``: the longest stretch of a lower task's copy, ns (B).
 
     ``whole``: nothing interrupts a copy, so that only work before its begin can delay it.
-    #: By form: the resources on which it treats the whole job at once; on the others it adds up segments.
     """
     limit = chain.task.deadline
     cpu, bus = others.workloads[Need.CPU], others.workloads[Need.BUS]
@@ -115,7 +114,7 @@ def responses(
     return Responses(chain, others, blocking, segments, forms)
 
 
-#: By form: the resources on which it looks at the whole job at once; on others it adds up segments.
+#: By form: the resources on which it treats the whole job at once; on the others it adds up segments.
 _WHOLE = {"R1": (), "R2": (Need.CPU,), "R3": (Need.BUS,), "R4": (Need.BUS, Need.CPU)}
 
 
