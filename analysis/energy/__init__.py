@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Energy-aware scheduling of GPU jobs in space: sBEET, sBEET-mg, and what they are compared with (docs/energy.md)."""
+"""Energy-aware scheduling of GPU jobs in space: sBEET, sBEET-mg, and policies compared with them (docs/energy.md)."""

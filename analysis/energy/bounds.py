@@ -11,7 +11,7 @@ from fractions import Fraction
 from analysis.energy.policies import Order, UnitsRule
 from analysis.energy.setup import Setup
 
-#: A fixed point that takes more steps, and a busy period with more releases, is given up: there is no bound then.
+#: After this many steps of a fixed point, or releases of a busy period, the search gives up: there is no bound then.
 MAX_ENERGY_STEPS = 100_000
 
 
@@ -47,8 +47,8 @@ def _busy(costs: list[int], periods: list[int], blocking: int) -> int | None:
 def _fixed_priority(index: int, costs: list[int], periods: list[int]) -> int | None:
     """Non-preemptive fixed priorities on one resource: the longest response of the jobs in a busy period.
 
-    A job that starts stays.  w: when job q starts at the latest; jobs released at w still go first.  Among equal
-    periods the job that comes first goes first, so that each task counts as above the other.
+    A job that has started is not stopped.  w: the latest start of job q; jobs released at w still go first.  Among
+    equal periods the job that comes first goes first, so each task counts as above the other.
     """
     above = [j for j, period in enumerate(periods) if period <= periods[index] and j != index]
     below = [j for j, period in enumerate(periods) if period > periods[index]]
@@ -62,7 +62,7 @@ def _fixed_priority(index: int, costs: list[int], periods: list[int]) -> int | N
         return None
     for q in range(-(-busy // periods[index])):
         start, then = -1, blocking + q * costs[index]
-        while then != start:  # at most the busy period, unless the task takes no time and never gets its turn
+        while then != start:  # ends within the busy period, unless the task takes no time and never gets its turn
             if then > busy:
                 return None
             start = then
@@ -72,7 +72,7 @@ def _fixed_priority(index: int, costs: list[int], periods: list[int]) -> int | N
 
 
 def _first_come(costs: list[int], periods: list[int]) -> int | None:
-    """First come first served: what is asked for up to a release, less the time since the busy period began."""
+    """First come first served: the demand up to a release, minus the time since the busy period began."""
     busy = _busy(costs, periods, 0)
     if busy is None:
         return None
@@ -80,4 +80,4 @@ def _first_come(costs: list[int], periods: list[int]) -> int | None:
         return None
     instants = {k * period for period in periods for k in range(-(-busy // period))}
     asked = (sum((a // p + 1) * c for c, p in zip(costs, periods, strict=True)) - a for a in instants)
-    return max(asked, default=0)  # no instant: no task takes any time
+    return max(asked, default=0)  # empty if no task takes any time

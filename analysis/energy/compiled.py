@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compiled simulation: userlib/units/sbeet.c decides, analysis/native/energy_sim.c is virtual time around it."""
+"""The compiled simulation: userlib/units/sbeet.c decides, and analysis/native/energy_sim.c supplies virtual time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Tables:
         return made
 
     def _arrays(self, kernel: Kernel, units: int) -> tuple[CData, CData]:
-        """Worst and best cases with 1 to ``units`` units; the same kernel, which profiles share, has them once."""
+        """Worst and best cases with 1 to ``units`` units; tasks that share a kernel share its arrays."""
         if id(kernel) not in self._times:
             spans = [kernel.row(m) for m in range(1, units + 1)]
             worst, best = [span.worst for span in spans], [span.best for span in spans]
@@ -69,7 +69,7 @@ class Tables:
         return self._times[id(kernel)]
 
     def spatial_gpus(self) -> CData:
-        """The GPUs with nothing on them."""
+        """The GPUs, all idle."""
         made = ffi.new("struct gpurt_sgpu[]", self.gpus)
         for index, gpu in enumerate(self.setup.system.gpus):
             lib.gpurt_sgpu_init(made + index, gpu.whole, gpu.granularity, self.setup.slots(gpu))
@@ -77,9 +77,9 @@ class Tables:
 
 
 def simulate_compiled(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None = None) -> EnergyOutcome:
-    """One run; the first ``log`` dispatches and skips are recorded.  Other threads run meanwhile.
+    """One run, which records the first ``log`` dispatches and skips.  Other threads execute meanwhile.
 
-    Raises MemoryError if there is none.
+    Raises MemoryError if there is no memory.
     """
     tables = tables or Tables(setup)
     options = ffi.new("struct gpurt_energy_run *")

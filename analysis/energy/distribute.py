@@ -9,14 +9,14 @@ from analysis.energy.preferred import best_utilization, mean_utilization, prefer
 from analysis.model.energy import SpatialGpu, SpatialSystem, SpatialTask
 
 Sums = list[Fraction]
-#: Periods are whole ns, so that a total utilization of 1 is exceeded by about as much.
+#: Periods are rounded to whole ns, so a total utilization of 1 is exceeded by up to about this much.
 ROUNDED = Fraction(1, 10**6)
 
 
 def algorithm4(system: SpatialSystem, at_best: bool = False, measured: bool = False) -> tuple[int, ...]:
-    """x(i): the first preferred GPU whose mean utilization stays at most 1, else the one of least sum.
+    """x(i): the first preferred GPU whose mean utilization stays at most 1, else the GPU with the least sum.
 
-    Tasks are taken by increasing period.  ``at_best``: with the utilization at m^opt, as line 6 prints it; that
+    Tasks are taken by increasing period.  ``at_best``: with the utilization at m^opt, as printed in line 6; that
     reading loses against Load-Dist (docs/readings/sbeet.md).  ``measured``: by measured energies.
     """
     sums: Sums = [Fraction(0)] * len(system.gpus)
@@ -65,10 +65,10 @@ def packed(system: SpatialSystem, packing: str) -> tuple[int, ...]:
 def static_sets(system: SpatialSystem) -> tuple[frozenset[int], ...] | None:
     """STGM's units of each task on the only GPU; None if it falls back to rate-monotonic on the whole GPU.
 
-    It falls back where the total utilization, of means over unit counts, exceeds 1 (section 2.5.5).  Else each task
+    It falls back if the total utilization, of means over unit counts, exceeds 1 (section 2.5.5).  Otherwise each task
     starts with the least count that meets its deadline.  While the utilization at these counts exceeds 1, the task that
-    gains most gets the next count.  Then tasks by period take the units that carry least utilization so far.  The paper
-    is not at hand: this is our reading of sBEET's text about it.
+    gains most gets the next count.  Then tasks, by period, take the units with the least utilization so far.  The paper
+    is not available: this is our reading of sBEET's text about it.
     """
     gpu = system.gpus[0]
     if sum(mean_utilization(task, gpu, 0) for task in system.tasks) > 1 + ROUNDED:

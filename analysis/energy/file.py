@@ -24,7 +24,7 @@ from gpurt.types import Document
 
 @dataclass(frozen=True)
 class EnergyFile:
-    """A file of energy without mistakes; ``profiles`` by name, ``notes`` for the user."""
+    """An energy file without mistakes; ``profiles`` by name, ``notes`` for the user."""
 
     path: Path
     system: SpatialSystem
@@ -35,7 +35,7 @@ class EnergyFile:
 def load_system(path: Path | str, ignore_cpu: bool = False, planned: bool = False) -> EnergyFile:
     """Reads and checks a file; ``ignore_cpu``: CPU segments are left out, with a note.
 
-    ``planned``: what makes jobs late, and no plan knows, is a mistake.  A host decides as jobs come.
+    ``planned``: keys that make jobs late, unknown to plans, are mistakes.  A host decides when jobs come.
 
     Raises TasksetError with every mistake, FileError if a file cannot be read.
     """
@@ -44,7 +44,7 @@ def load_system(path: Path | str, ignore_cpu: bool = False, planned: bool = Fals
     reader = _Reader(path, document, report, ignore_cpu)
     gpus = reader.gpus("the GPUs that jobs run on")
     profiles = reader.profiles(gpus, MISSING_PROFILES)
-    # a file without profiles is for other commands, and each of its segments would be a mistake
+    # a file without profiles is for other commands; each of its segments would be reported
     tasks = reader.tasks(gpus, profiles) if document.get("profile") else []
     reader.unknown_tables()
     if planned:
@@ -66,7 +66,7 @@ class _Reader(SpatialReader):
             spatial.MACHINE.read(self.document["platform"], ("platform",), self.report)
 
     def unplanned(self) -> None:
-        """Reports what would make jobs later than any plan of energy has them."""
+        """Reports keys that would make jobs later than any energy plan has them."""
         for where, why in _unplanned(self.document):
             self.report.add(where, f"{where[-1]}: {why}, and no plan of energy knows that; leave it out")
 
@@ -122,7 +122,7 @@ class _Reader(SpatialReader):
         return kernels
 
 
-#: Keys of a [[task]] that no plan has, and what they say.
+#: Keys of a [[task]] that no plan supports, and their meanings.
 _UNPLANNED = {
     "jitter": "a job may be released later than it arrives", "max_period": "arrivals may be further apart than period",
     "conflict": "another task slows it down", "thread": "its thread does one job at a time",

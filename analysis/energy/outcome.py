@@ -18,8 +18,8 @@ class EnergyRun:
     """A run over [0, horizon) ns.
 
     ``execution``: kernel times; ``random`` draws one fraction a job between the best and the worst case.  ``sporadic``:
-    releases come up to a tenth of the period late.  ``random_offsets``: first releases in [0, T), not the file's.
-    ``complete``: jobs are released before the horizon only, and the run goes on until all of them are done or skipped.
+    releases come up to a tenth of the period late.  ``random_offsets``: first releases in [0, T) replace the file's.
+    ``complete``: jobs are released only before the horizon, and the run goes on until all of them are done or skipped.
     Equal seeds give equal jobs under every policy.
     """
 
@@ -67,8 +67,8 @@ class Skip:
 class TaskCount:
     """A task's jobs: released, judged (deadline before the horizon), late, skipped, and the latest finish.
 
-    ``late`` jobs finished after their deadline or not at all, ``skipped`` ones never ran.  ``lateness``: the largest
-    finish minus deadline of jobs that ran, ns; None if none did.
+    ``late`` jobs finished after their deadline or not at all, ``skipped`` jobs never ran.  ``lateness``: the largest
+    finish minus deadline of jobs that ran, ns; None if none ran.
     """
 
     released: int
@@ -85,7 +85,7 @@ class TaskCount:
 
 @dataclass(frozen=True, slots=True)
 class GpuCount:
-    """A GPU's energy over the run, how long it was busy, and the sums of its kernels' lengths and unit times."""
+    """A GPU's energy over the run, its busy time, and the sums of its kernels' lengths and unit times."""
 
     energy: Energy
     busy: int
@@ -98,7 +98,7 @@ class EnergyOutcome:
     """A run's results; ``dispatches`` and ``skips`` are empty if they were not recorded.
 
     ``away``: dispatches on another GPU than the assigned one.  ``overflows``: decisions whose window did not fit.
-    ``end``: how long the run was, ns: its horizon, or longer if it is complete.
+    ``end``: the length of the run, ns: its horizon, or longer if it is complete.
     """
 
     tasks: tuple[TaskCount, ...]
@@ -121,14 +121,14 @@ class EnergyOutcome:
 
     @property
     def energy(self) -> Energy:
-        """Of all GPUs."""
+        """The energy of all GPUs."""
         return sum((gpu.energy for gpu in self.gpus), Energy(0, 0, 0))
 
 
 def priced(
     system: SpatialSystem, horizon: int, busy: Sequence[int], unit_time: Sequence[Sequence[int]]
 ) -> list[Energy]:
-    """The closed form from the busy time of each GPU and the unit time (m len) of each task there."""
+    """The energies in closed form, from each GPU's busy time and the unit time (m len) of each task on it."""
     found = []
     for index, gpu in enumerate(system.gpus):
         used = [times[index] for times in unit_time]

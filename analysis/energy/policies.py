@@ -10,7 +10,7 @@ from gpurt._gpurt import lib
 
 
 class UnitsRule(Enum):
-    """How a job gets units; the numbers are those of userlib/units/sbeet.h."""
+    """The rule by which a job gets units; the numbers are those of userlib/units/sbeet.h."""
 
     WHOLE = lib.GPURT_SBEET_WHOLE
     STATIC = lib.GPURT_SBEET_STATIC
@@ -66,13 +66,13 @@ POLICIES: dict[str, UnitsPolicy] = {policy.name: policy for policy in _LISTED}
 class Readings:
     """The choices that the papers leave open; the defaults are the chosen readings.
 
-    ``active``: compare active energies of complete schedules, not energies of windows that differ.  ``hold_job``: a
-    job keeps its units until its copy out is done.  ``at_best``: algorithm 4 counts the utilization at m^opt, as line 6
-    prints.  ``run_late``: a job that is pending at its deadline still runs.
+    ``active``: compare active energies of complete schedules, not energies of windows that differ.  ``hold_job``: a job
+    keeps its units until its copy out is done.  ``at_best``: algorithm 4 counts the utilization at m^opt, as printed in
+    line 6.  ``run_late``: a job that is pending at its deadline still runs.
 
-    ``weigh``: algorithm 5 compares energies before a job waits for its full GPU, as lines 32 to 37 print.  Unless given
-    a job waits whenever that keeps its deadline.  ``copies``: units draw active power from the dispatch to the end of
-    the copy out, and are held as long.  ``measured``: m^opt and preferred GPUs by measured energies, not by the model.
+    ``weigh``: algorithm 5 compares energies before a job waits for its full GPU, as printed in lines 32 to 37;
+    otherwise a job waits whenever this keeps its deadline.  ``copies``: units draw active power, and are held, from the
+    dispatch to the end of the copy out.  ``measured``: m^opt and preferred GPUs by measured energies, not by the model.
     """
 
     active: bool = False

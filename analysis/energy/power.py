@@ -30,12 +30,12 @@ class Energy:
 
     @property
     def active(self) -> int:
-        """The energy that a schedule can change: all of it except the static part."""
+        """The energy that a schedule can change: all except the static part."""
         return self.idle + self.dynamic
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The whole energy."""
         return self.static + self.active
 
     def __add__(self, other: Energy) -> Energy:
@@ -43,9 +43,9 @@ class Energy:
 
 
 def instant(gpu: SpatialGpu, running: Iterable[tuple[int, int]]) -> int:
-    """Power in uW while kernels execute on (units, power of one unit): equation 3.2, its cases exchanged.
+    """Power in uW while kernels execute on (units, power of one unit): equation 3.2 with its cases exchanged.
 
-    Idle units are counted against all units of the GPU, also those above its limit.  If nothing executes, units are
+    Idle units are counted among all units of the GPU, also those above its limit.  If nothing executes, units are
     gated, and only static power flows.
     """
     pairs = list(running)

@@ -10,13 +10,13 @@ from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, Spat
 
 
 def active_energy(kernel: PoweredKernel, gpu: SpatialGpu, units: int) -> int:
-    """A(m) = e(m) (m pd + (M - m) p), fJ: what a job alone on the GPU adds to its static energy."""
+    """A(m) = e(m) (m pd + (M - m) p), fJ: the energy that a job alone on the GPU adds to the static energy."""
     return kernel.time(units) * (units * kernel.power + (gpu.units - units) * gpu.idle)
 
 
 @lru_cache(maxsize=4096)
 def best_units(kernel: PoweredKernel, gpu: SpatialGpu, measured: bool = False) -> int:
-    """m^opt: the allowed count of least active energy, modelled or measured; among equals the largest."""
+    """m^opt: the allowed count with the least active energy, modelled or measured; among equals the largest."""
     return min(gpu.counts, key=lambda units: (_alone(kernel, gpu, units, measured), -units))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compiled run time: jobs that clients announce, and the units that they hold (userlib/units/units.c).
 
-Nothing here reads a clock or talks to clients.  The user-space host does (pycontrol/host/units.py).
+Nothing here reads a clock or communicates with clients; the user-space host does (pycontrol/host/units.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from analysis.energy.compiled import WINDOW, Tables
 from analysis.energy.setup import Setup
 from gpurt._gpurt import ffi, lib
 
-#: `Units.next`: nothing happens by itself.
+#: `Units.next`: no event is due.
 NEVER_NS = 2**64 - 1
 
 
@@ -20,7 +20,7 @@ NEVER_NS = 2**64 - 1
 class UnitsGrant:
     """The grant of a job: ``units`` units from ``first`` on of a GPU, at ``granted`` ns.
 
-    ``kernel``: its kernel's time on them in the worst case, ns.  ``copying``: that its kernel has ended.
+    ``kernel``: the worst-case time of its kernel on them, ns.  ``copying``: its kernel has ended.
     """
 
     gpu: int
@@ -34,9 +34,9 @@ class UnitsGrant:
 
 
 class UnitsRuntime:
-    """The jobs of a setup's tasks, by the task's index; job numbers count from 1.  Times in ns must not run backwards.
+    """The jobs of a setup's tasks, by the task's index; job numbers count from 1.  Times in ns must not decrease.
 
-    Each method that takes ``now`` also releases, skips and dispatches what is due by then.
+    Each method with ``now`` also releases, skips and dispatches the jobs that are due by then.
     """
 
     def __init__(self, setup: Setup, window: int = WINDOW) -> None:
@@ -56,18 +56,18 @@ class UnitsRuntime:
         lib.gpurt_units_init(self._raw)
 
     def ready(self, task: int, now: int, release: int = 0) -> int:
-        """Announces a job that is released then, or now if that is 0.
+        """Announces a job released at ``release``, or ``now`` if that is 0.
 
-        Returns its number, or -EBUSY if the task has a pending job, or -EINVAL if that is more than an hour ahead.
+        Returns its number, or -EBUSY if the task has a pending job, or -EINVAL if ``release`` is over an hour ahead.
         """
         return int(lib.gpurt_units_ready(self._raw, task, release, now)) or int(self._raw.numbers)
 
     def begin(self, task: int, job: int, start: int) -> int:
-        """The job's kernel begins at ``start``, not when planned.  0, or -ENOENT if no kernel of it is to come."""
+        """The job's kernel begins at ``start``, not when planned.  0, or -ENOENT if the job has no kernel to begin."""
         return int(lib.gpurt_units_begin(self._raw, task, job, start))
 
     def kernel_done(self, task: int, job: int, now: int) -> int:
-        """The job's kernel has ended.  0, or -ENOENT if it holds no units or that was said already."""
+        """The job's kernel has ended.  0, or -ENOENT if the job holds no units or the end was reported before."""
         return int(lib.gpurt_units_kernel_done(self._raw, task, job, now))
 
     def done(self, task: int, job: int, now: int) -> int:
@@ -79,11 +79,11 @@ class UnitsRuntime:
         lib.gpurt_units_gone(self._raw, task, now)
 
     def tick(self, now: int) -> None:
-        """Lets what is due by ``now`` happen."""
+        """Carries out all events due by ``now``."""
         lib.gpurt_units_tick(self._raw, now)
 
     def next(self) -> int:
-        """When to call `tick`; NEVER_NS: only after what clients say."""
+        """When to call `tick`; NEVER_NS: only after a client's call."""
         return int(lib.gpurt_units_next(self._raw))
 
     def grant(self, task: int, job: int) -> UnitsGrant | None:
@@ -101,12 +101,12 @@ class UnitsRuntime:
         return next((int(found.deadline) for found in (one.next, one.run) if found.number == job), 0)
 
     def pending(self, task: int, job: int) -> bool:
-        """Whether that job has been announced and has neither got units nor been skipped."""
+        """Whether that job has been announced, and has neither got units nor been skipped."""
         one = self.tasks[task]
         return bool(one.pending != lib.GPURT_UNITS_NONE and one.next.number == job)
 
     def skipped(self, task: int, job: int) -> bool:
-        """Whether that job, the task's last one that was, was still pending at its deadline."""
+        """Whether that job is the last of the task that was skipped because it was pending at its deadline."""
         return bool(self.tasks[task].skipped == job)
 
     def held(self, gpu: int) -> int:
@@ -119,10 +119,10 @@ class UnitsRuntime:
         return [(one.task, one.first, one.units) for one in device.jobs[0 : device.count]]
 
     def overdue(self, gpu: int, now: int) -> int:
-        """How many jobs hold units of a GPU for longer than they do in the worst case."""
+        """The number of jobs that have held units of a GPU for longer than their worst case."""
         return sum(now > self.tasks[task].run.due for task, _, _ in self.jobs_on(gpu))
 
     @property
     def overflows(self) -> int:
-        """Decisions that saw more future jobs than they have room for."""
+        """The number of decisions that had no room for all future jobs."""
         return int(self._raw.state.overflows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A system together with a policy and its tables: all that decisions need besides the state."""
+"""A system together with a policy and its tables: everything that decisions need besides the state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STGM_WORKERS = 8
 class Setup:
     """The tables of a policy.
 
-    ``best``: m^opt by task and GPU, 0 where the task cannot run; ``preferred``: Pi by task; ``assigned``: x by task;
+    ``best``: m^opt by task and GPU, 0 if the task cannot run there; ``preferred``: Pi by task; ``assigned``: x by task;
     ``sets``: STGM's units by task.  ``fell_back``: STGM could not place its sets, and the rule is WHOLE.
     """
 
@@ -49,11 +49,11 @@ class Setup:
 
     @property
     def hold_job(self) -> bool:
-        """Whether units and slots are held until the copy out is done; one job at a time does so always."""
+        """Whether units and slots are held until the copy out is done; always so with one job at a time."""
         return self.options.hold_job or self.options.copies or self.rule is UnitsRule.WHOLE
 
     def slots(self, gpu: SpatialGpu) -> int:
-        """How many jobs the policy runs on a GPU at a time."""
+        """The most jobs that the policy runs on a GPU at a time."""
         return {UnitsRule.WHOLE: 1, UnitsRule.STATIC: STGM_WORKERS}.get(self.rule, gpu.slots)
 
     def kernel(self, task: int, gpu: int) -> PoweredKernel:
@@ -68,7 +68,7 @@ CHOSEN = Readings()
 def prepare_tables(system: SpatialSystem, policy: UnitsPolicy, options: Readings = CHOSEN) -> Setup:
     """The tables for a system and a policy.
 
-    Raises ValueError if the policy is for one GPU and the system has more, or if a measured energy is lacking.
+    Raises ValueError if the policy is for one GPU and the system has more, or if a measured energy is missing.
     """
     if policy.single and len(system.gpus) != 1:
         several = f"and there are {len(system.gpus)}; sbeet-mg takes several"
@@ -91,7 +91,7 @@ def prepare_tables(system: SpatialSystem, policy: UnitsPolicy, options: Readings
 
 
 def counted(system: SpatialSystem, options: Readings) -> SpatialSystem:
-    """The system as decisions and energies see it: if copies draw active power, kernels that hold their copies."""
+    """The system as decisions and energies see it: if copies draw active power, kernels include their copies."""
     if not options.copies:
         return system
     tasks = (replace(task, kernels=tuple(one and _with_copies(one) for one in task.kernels)) for task in system.tasks)
@@ -100,13 +100,13 @@ def counted(system: SpatialSystem, options: Readings) -> SpatialSystem:
 
 @lru_cache(maxsize=4096)
 def _with_copies(kernel: PoweredKernel) -> PoweredKernel:
-    """A kernel that takes its copies, too; measured energies stay those of the kernel alone."""
+    """A kernel whose times include its copies; measured energies stay those of the kernel alone."""
     more = kernel.copy_in + kernel.copy_out
     return replace(kernel, times=kernel.times.changed(lambda time: time + more), copy_in=0, copy_out=0)
 
 
 def _unmeasured(system: SpatialSystem) -> str | None:
-    """The first task and GPU without measured energies."""
+    """The first task and GPU that lack measured energies."""
     pairs = ((task, gpu) for task in system.tasks for gpu in task.places if not task.on(gpu).measured)
     return next((f"{task.profile or task.name} has none on {system.gpus[gpu].name}" for task, gpu in pairs), None)
 

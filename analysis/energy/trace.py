@@ -11,7 +11,7 @@ from gpurt.types import Document
 
 
 def trace_of(setup: Setup, run: EnergyRun, outcome: EnergyOutcome) -> Trace:
-    """The kernels that start before the horizon, with their units, and what each GPU draws, mW.
+    """The kernels that start before the horizon, with their units, and each GPU's power, mW.
 
     A skipped job has a release and no completion.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""ECRTS'24, section 6, to the letter: kept to compare with, not to rely on.
+"""ECRTS'24, section 6, to the letter: for comparison, not to rely on.
 
-docs/readings.md says what is wrong with each formula.  Equation 1's G_i is read as G_i*, as the definition above lemma
-8 demands.  Best-effort tasks interfere only under the round-robin driver, through their TSGs.
+docs/readings.md names the errors of each formula.  Equation 1's G_i is read as G_i*, as the definition above lemma 8
+demands.  Best-effort tasks interfere only under the round-robin driver, through their TSGs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def gcaps_busy(task: Task, system: System) -> Sequence[Demand]:
 
 
 def gcaps_busy_evaluated(task: Task, system: System) -> Sequence[Demand]:
-    """Lemmas 8 to 12 as table 5 and the authors' program have them: a CPU-only task is also charged G^e and updates."""
+    """Lemmas 8 to 12 as in table 5 and the authors' program: a CPU-only task is also charged G^e and updates."""
     demands = own(task, system)
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
@@ -82,7 +82,7 @@ def tsg_rr_busy(task: Task, system: System) -> list[Demand]:
 
 
 def _interleaved(task: Task, system: System) -> list[Demand]:
-    """Own demand and equation 5 with equation 3 as printed: no switch back to the task."""
+    """The task's own demand and equation 5, with equation 3 as printed: no switch back to the task."""
     others = system.gpu_users - task.uses_gpu
     amount = tsg_rr.slices(task, system) * tsg_rr.round_length(others, system)
     return [

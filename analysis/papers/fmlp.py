@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """FMLP+ on a GPU that is one global lock (Brandenburg, ECRTS 2014): first come, first served, with boosting.
 
-With partitioned CPUs and one lock, segment boosting comes to this: the task that holds the GPU executes above every
+With partitioned CPUs and one lock, segment boosting means that the task that holds the GPU executes above every
 normal priority of its CPU.  A request waits for at most one request of each other task.  Waiters sleep.  Overheads are
-those of mpcp.py.  The proof, and what the published tests leave out, are in docs/readings/locks.md, "FMLP+".
+those of mpcp.py.  docs/readings/locks.md, "FMLP+", has the proof, and the delays that the published tests omit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _local(task: Task, system: System) -> Iterable[Demand]:
 
 
 def _remote(task: Task, system: System) -> list[Shared]:
-    """Demands of tasks of other CPUs, also best-effort ones: at most one request each for each of the task's own."""
+    """Demands of tasks of other CPUs, best effort included: at most one request each for each of the task's own."""
     if not task.uses_gpu:
         return []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""MPCP and FMLP+ as the evaluation published with GCAPS charges them, without overheads; kept to compare with.
+"""MPCP and FMLP+ with the charges of the evaluation published with GCAPS, without overheads; for comparison.
 
 docs/readings/locks.md, "MPCP" and "FMLP+", says how these differ from the bounds in mpcp.py and fmlp.py.
 """
@@ -31,7 +31,7 @@ def mpcp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
 
 
 def fmlp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
-    """One request of each task of another CPU for each own request; of each lower task of its CPU one more in all."""
+    """For each own request, one of each task of another CPU; of each lower task of its CPU, one more in all."""
     listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, FMLP)]
     key = ("first come", task.cpu, task.priority, task.eta)
     listed.append(system.shared(key, lambda: _first_come(task, system)))
@@ -60,7 +60,7 @@ def _boosting(task: Task, system: System) -> Iterable[Demand]:
 
 
 def _queue(task: Task, system: System) -> Iterable[Demand]:
-    """B^dm: the longest lower response for each request, and the responses of all higher ones for each job."""
+    """B^dm: the longest lower response for each request, and the responses of all higher requests for each job."""
     lower = {t.name: max(_responses(t, system)) for t in system.outranked(task)}
     worst = max(lower, key=lambda name: lower[name], default=None)
     if worst is not None:

@@ -3,7 +3,7 @@
 
 A GPU segment is one request.  Its holder executes above every normal priority of its CPU.  Therefore it holds the GPU
 for its own length and the context switch to it (theta; 0 as published).  Waiters sleep.  The protocol makes no runlist
-updates, so that alpha plays no part.  docs/readings/locks.md, "MPCP", has the proof and the published charge.
+updates, so alpha has no effect.  docs/readings/locks.md, "MPCP", has the proof and the published charge.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
 
 
 def own(task: Task, system: System) -> list[Demand]:
-    """The task's own demand: C + G, and a context switch a segment."""
+    """The task's own demand: C + G, and one context switch for each segment."""
     return [
         Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "readings: MPCP, own"),
         Demand(TermKind.UPDATES, held(task, system), "readings: MPCP, context switch"),
@@ -53,7 +53,7 @@ def held(task: Task, system: System) -> int:
 
 
 def request(task: Task, system: System) -> int:
-    """How long the task's longest request holds the GPU, ns."""
+    """The time for which the task's longest request holds the GPU, ns."""
     longest = max(s.misc.worst + s.pure.worst for s in task.gpu_segments)
     return longest + system.taskset.platform.theta
 
@@ -65,7 +65,7 @@ def preemption(h: Task, amount: int, lemma: str, system: System) -> Demand:
 
 
 def last_segment(task: Task) -> GpuSegment:
-    """The GPU segment that a job ends with; an empty one if it ends with a CPU segment."""
+    """The GPU segment that ends a job; an empty one if a CPU segment ends it."""
     last = next((s for s in reversed(task.segments) if length(s)), None)
     return last if isinstance(last, GpuSegment) else GpuSegment(Span.exactly(0), Span.exactly(0))
 
@@ -100,14 +100,14 @@ def spinning(task: Task, system: System, lemma: str) -> Shared:
 
 
 def _boosted(task: Task, system: System) -> Iterable[Demand]:
-    """Requests of lower tasks of its CPU if they sleep during G^e: only their G^m takes the CPU."""
+    """Requests of lower tasks of its CPU if they sleep during G^e, so that only their G^m takes the CPU."""
     for j in system.lower_on_cpu(task):
         longest = max(s.misc.worst for s in j.gpu_segments)
         yield bounded(TermKind.BLOCKING, j, j.misc_time, (task.eta + 1) * longest, BOOST, system)
 
 
 def _queue(task: Task, system: System) -> list[Shared]:
-    """The requests that delay the task in the queue: a lower one, and on other CPUs those of at least its priority."""
+    """Requests that delay the task in the queue: a lower one, and those of at least its priority from other CPUs."""
     if not task.uses_gpu:
         return []
     level = task.segment_priority
@@ -118,7 +118,7 @@ def _queue(task: Task, system: System) -> list[Shared]:
 
 
 def _blocking(task: Task, system: System) -> Iterable[Demand]:
-    """Each own request can find a request of lower priority that holds the GPU: the longest one."""
+    """For each own request, the longest request of lower priority, which may hold the GPU at that time."""
     longest = max(system.outranked(task), key=lambda t: request(t, system), default=None)
     if longest:
         yield Demand(TermKind.BLOCKING, task.eta * request(longest, system), QUEUE, longest.name)

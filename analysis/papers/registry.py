@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The registry of all tests: those that answers rest on, and those that repeat a paper or are compared with one.
 
-No answer rests on the latter.  `gpurt experiment` bounds, attacks and draws them.
+No answer rests on the latter tests.  `gpurt experiment` bounds, attacks and draws them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from analysis.rtgpu.bounds import PRINTED
 from analysis.rtgpu.method import Method
 from analysis.rtgpu.verdict import UnitsTest
 
-# Where several tests are unsound for the same reason.
+# The reason that several unsound tests share.
 _OWNED = "charges a remote task only G^e + 2 epsilon, but it owns the GPU from begin to end, on its CPU too"
 _INDIRECT = _OWNED + "; loses a same-core task's busy waiting where the task itself is CPU-only"
 _SWITCH = "leaves out the context switch back to the task after each round"
@@ -171,21 +171,21 @@ OWN_UNITS = (
     ),
 )  # fmt: skip
 
-#: The tests that these equal where no segment is long enough to overlap with whole jobs of other tasks.
+#: By test, the test that it equals if no segment is long enough to overlap with whole jobs of other tasks.
 REDUCES = {
     "thesis-ioctl-suspend-reduced": "thesis-ioctl-suspend",
     "thesis-ioctl-busy-reduced": "thesis-ioctl-busy",
 }
-#: All rows of tests for a GPU that tasks share, and of tests for tasks that own units of it.
+#: All rows of tests for a GPU that tasks share, and of tests for tasks that own its units.
 ALL_ROWS = (*registry.ROWS, *AS_PRINTED, *BOOSTED_LOCKS, *THESIS)
 UNITS_ROWS = (*registry.FEDERATED_ROWS, *OWN_UNITS)
-#: Both by name.
+#: The tests for a shared GPU and those for own units, by name.
 TESTS, UNITS = by_name(ALL_ROWS), by_name(UNITS_ROWS)
 _NAMED = {**TESTS, **UNITS}
 
 
 def find(name: str) -> Test:
-    """The test of this name.  Raises ValueError: there is none.  Other processes can be sent this function."""
+    """The test of this name.  Raises ValueError if there is none.  This function can be sent to other processes."""
     return registry.find_test(name, _NAMED)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Acceptance of tests, and of what simulation shows, over random tasksets of RTGPU's table 1."""
+"""Acceptance by tests, and by simulation, over random tasksets of RTGPU's table 1."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from analysis.rtgpu.allocate import Allocation, find_allocation
 from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.simulate import Simulated, Way, simulate_units
 
-#: Simulated runs of a taskset, each from other first releases.
+#: The number of simulated runs of a taskset, each with other first releases.
 RUNS_OF_A_TASKSET = 10
 
 
 def schedulable_on_units(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_]:
     """Whether each taskset passes the test; ``observed``: whether no deadline is missed in RUNS_OF_A_TASKSET runs.
 
-    ``observed`` is how long segments take in these runs: "worst" or "random".  Raises Endless if a search did not end.
+    ``observed``: the length of segments in these runs, "worst" or "random".  Raises Endless if a search did not end.
     """
     method, units = METHODS[name], Units(drawn.parameters.units)
     systems = [System(method, drawn.taskset(index)) for index in range(len(drawn))]
@@ -31,7 +31,7 @@ def schedulable_on_units(drawn: Drawn, name: str, observed: str = "") -> NDArray
 
 
 def _no_miss(system: System, given: Allocation | None, seed: int, execution: str) -> bool:
-    """Runs from random first releases, the first from 0, on the units that the test finds, or on equal shares."""
+    """Runs from random first releases, the first run from 0, on the units that the test finds, or on equal shares."""
     tasks = system.tasks
     simulated = Simulated(system, given or _equal(system.taskset.platform.compute_units, len(tasks)))
     periods, rng = [task.period for task in tasks], np.random.Generator(np.random.Philox(seed))

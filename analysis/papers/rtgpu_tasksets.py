@@ -2,8 +2,8 @@
 """Random tasksets by table 1 of RTGPU (section 6.1).
 
 Taskset i of a seed is always the same: its numbers are splitmix64 of the seed, i and their place.  All lengths are
-whole ns, drawn uniformly; utilizations are drawn from (0, 1) and scaled to their sum, so that one may exceed 1.
-Deadlines equal periods, the sum of all lengths over the utilization, and priorities are deadline monotonic, on one CPU.
+whole ns, drawn uniformly.  Utilizations are drawn from (0, 1) and scaled to their sum, so one of them may exceed 1. A
+deadline equals its period: the sum of all lengths over the utilization.  Priorities are deadline monotonic, on one CPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Parameters:
 
     ``copies``: 2 around each kernel, or 1 before it.  ``overhead``: GL in thousandths of GW.  ``interleave``: alpha in
     thousandths of every kernel.  ``best``: lower bounds in thousandths of the lengths; the paper has none, and with
-    1000 segments always take their length.
+    1000, segments always take their length.
     """
 
     tasks: int = 5
@@ -38,7 +38,7 @@ class Parameters:
     best: int = 1000
 
 
-#: Table 1, as the experiments take it unless they vary it.
+#: Table 1 with the values that the experiments use unless they vary them.
 TABLE = Parameters()
 
 _GAMMA, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
@@ -62,7 +62,7 @@ def _units(seed: int, start: int, count: int, numbers: int) -> NDArray[np.float6
 
 @dataclass(frozen=True)
 class Drawn:
-    """Lengths of so many tasksets, ns, the tasks most urgent first: arrays [taskset, task, segment]."""
+    """Lengths of tasksets, ns, the tasks most urgent first: arrays [taskset, task, segment]."""
 
     parameters: Parameters
     cpu: NDArray[np.int64]

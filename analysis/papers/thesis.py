@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The thesis, chapter 4: a kernel thread that is notified, and the reduced pessimism (lemmas 19 to 21), as they hold.
+"""The thesis, chapter 4, corrected: a kernel thread that is notified, and the reduced pessimism (lemmas 19 to 21).
 
-Repaired, lemmas 14 to 16 of the ioctl approach are the bounds of analysis/rta/gcaps.py.  The proofs, and what is wrong
-in the print, are in docs/readings/thesis.md, "Thesis".  The print is in thesis_printed.py.
+Corrected, lemmas 14 to 16 of the ioctl approach are the bounds of analysis/rta/gcaps.py.  docs/readings/thesis.md,
+"Thesis", has the proofs and the errors in print.  The printed version is in thesis_printed.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from analysis.rta.system import System
 
 
 def notified(task: Task, system: System) -> list[Demand | Shared]:
-    """Lemmas 12 and 13 for a thread that need not look."""
+    """Lemmas 12 and 13 for a thread that is notified and need not poll."""
     return kernel_thread.busy(task, system, 0)
 
 
@@ -44,9 +44,9 @@ OVERLAP = "thesis lemma 19 (readings: reduced pessimism)"
 
 
 def _cpu_under_gpu(task: Task, system: System) -> Iterable[Demand]:
-    """C of whole jobs of higher tasks of its CPU that execute while a pure GPU segment of the task lasts.
+    """C of whole jobs of higher tasks of its CPU that execute during a pure GPU segment of the task.
 
-    A task that can preempt an owner of the GPU there does not count: the segment may be waiting for its C.
+    A task that can preempt an owner of the GPU there does not count: the segment may be waiting for that task's C.
     """
     higher = system.hpp(task)
     for h in (h for h in higher if _lowest_user(h, higher)):
@@ -62,7 +62,7 @@ def _lowest_user(h: Task, higher: list[Task]) -> bool:
 
 
 def _gpu_under_cpu(task: Task, owners: Iterable[Task]) -> Iterable[Demand]:
-    """G^e of whole jobs that execute while a CPU segment of the task lasts."""
+    """G^e of whole jobs that execute during a CPU segment of the task."""
     for h in owners:
         best = sum(s.pure.best for s in h.gpu_segments)
         saved = sum(_whole_jobs(s.time.best, h) for s in task.cpu_segments) * best
@@ -71,8 +71,8 @@ def _gpu_under_cpu(task: Task, owners: Iterable[Task]) -> Iterable[Demand]:
 
 
 def _whole_jobs(length: int, h: Task) -> int:
-    """One job less than lie wholly inside an interval of that length; the least solution needs that margin.
+    """One less than the number of jobs wholly inside an interval of that length; the least solution needs that margin.
 
-    A full overlap (definition 18) is of completion times (definition 17).
+    A full overlap (definition 18) refers to completion times (definition 17).
     """
     return max(length // h.period - 2, 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The thesis, section 4.6, to the letter: kept to compare with, not to rely on.
+"""The thesis, section 4.6, to the letter: for comparison, not to rely on.
 
-docs/readings/thesis.md says what is wrong with each lemma, and how damaged places are read.  The condition of its proof
+docs/readings/thesis.md names the errors of each lemma, and how damaged places are read.  The condition of its proof
 settles x_i of equation 4.1; analogy with equation 4.7 settles BX^c of lemma 19.
 """
 
@@ -15,7 +15,7 @@ from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
-#: Steps of equation 4.7 at most: it does not always converge.
+#: The most steps of equation 4.7, which does not always converge.
 MAX_PRINTED_STEPS = 1000
 
 

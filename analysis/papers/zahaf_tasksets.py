@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random workloads by section 7.1 of contention-aware partitioning, and what the planner makes of them."""
+"""Random workloads by section 7.1 of contention-aware partitioning, and the planner's results for them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from analysis.partition.workload import Item, Workload
 Structs: TypeAlias = NDArray[Any]
 #: A variant and its order.
 Way: TypeAlias = tuple[str, str]
-#: A task: ns, and the factors of its time without and with a conflict.
+#: A task: times in ns, and the factors of its time without and with a conflict.
 TASK = np.dtype([
     ("period", "i8"), ("deadline", "i8"), ("parallel", "i8"), ("serial", "i8"), ("numerator", "u4", 2),
     ("denominator", "u4", 2), ("memory", "?"), ("priority", "u4"),
 ])  # fmt: skip
-#: Whether a way finds partitions that fit, how many, and their load in units of 2^-SHIFT.
+#: Whether a way finds partitions that fit, their number, and their load in units of 2^-SHIFT.
 RESULT = np.dtype([("fits", "?"), ("parts", "i8"), ("load", "i8")])
 #: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings/partitioning.md, "Partitioning").
 PERIODS_MS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)
@@ -50,9 +50,9 @@ class Parameters:
 
 
 def generate_zahaf(parameters: Parameters, seed: int, count: int) -> Structs:
-    """``count`` tasksets, a row each.
+    """``count`` tasksets, one in each row.
 
-    A taskset is drawn again if a task fails lemma 2, because u_i <= 1 cannot be what UUniFast-Discard asks here.
+    A taskset is drawn again if a task fails lemma 2; UUniFast-Discard cannot simply mean u_i <= 1 here.
     """
     random = np.random.default_rng([seed, parameters.tasks, round(1000 * parameters.utilization), parameters.units])
     found = [_draw(parameters, random, count)]
@@ -91,7 +91,7 @@ def results(parameters: Parameters, tasks: Structs, ways: Sequence[Way]) -> Stru
     found = np.zeros((len(tasks), len(ways)), RESULT)
     for at, row in enumerate(tasks):
         workload = zahaf_workload(row, parameters.units)
-        merger = Merger(workload)  # ways try the same merges
+        merger = Merger(workload)  # shared, because ways try the same merges
         for number, (variant, order) in enumerate(ways):
             outcome = run_variant(workload, variant, order, merger)
             if isinstance(outcome, Allocation):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sBEET and sBEET-mg: the authors' profiles, their way to draw tasksets, and the statistics of their figures."""
+"""sBEET and sBEET-mg: the authors' profiles, their generator of tasksets, and the statistics of their figures."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random tasksets as in tables 2.8, 2.9 and 3.5: a taskset depends on the seed, its point and its index alone."""
+"""Random tasksets as in tables 2.8, 2.9 and 3.5: a taskset depends only on the seed, its point and its index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from analysis.model.uunifast import uunifast
 
 LIGHT = ("hotspot", "bfs", "hist", "hist2")
 HEAVY = ("mmul", "stereodisparity", "dxtc")
-#: How often a draw that does not fit is repeated.
+#: The most draws for one taskset; draws that do not fit are repeated.
 MAX_DRAWS = 10_000
 
 
@@ -25,9 +25,9 @@ class Draw:
     """The parameters of the draw at a point.
 
     ``kind``: "uunifast" (figures 2.8 and chapter 3), "shares" (figure 2.9) or "stgm" (figure 2.10).  ``x``: the total
-    utilization, the share of heavy tasks, or the number of tasks.  ``reference``: type of GPU and how many of its
-    units the mean utilization is over.  ``halved``: deadlines are half the period.  ``shorter``: by what kernels are
-    shorter than the profiles say; copies are as they are.
+    utilization, the share of heavy tasks, or the number of tasks.  ``reference``: a type of GPU, and the number of its
+    units for the mean utilization.  ``halved``: deadlines are half the period.  ``shorter``: the divisor of the
+    profiles' kernel times; copies are unchanged.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Draw:
 
 
 def within(rng: random.Random, count: int, total: float, low: float, high: float) -> list[float]:
-    """Utilizations of sum ``total`` within the limits; other draws are discarded.  Raises ValueError if none fits."""
+    """Utilizations of sum ``total``, all within the limits; discards other draws.  Raises ValueError if none fits."""
     for _ in range(MAX_DRAWS):
         found: list[float] = uunifast(np.array([[rng.random() for _ in range(count - 1)]]), total)[0].tolist()
         if all(low <= one <= high for one in found):
@@ -65,7 +65,7 @@ def _shortened(profiles: Mapping[str, Profile], times: int) -> dict[str, Profile
 
 
 def _uniform(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> SpatialSystem:
-    """Table 3.5: so many tasks, benchmarks drawn uniformly; figure 2.8 has no limits on a task's utilization."""
+    """Table 3.5: ``count`` tasks, benchmarks drawn uniformly; figure 2.8 has no limits on a task's utilization."""
     low, high = (0.01, 0.5) if draw.halved else (0.0, 10.0)
     names = [rng.choice(list(profiles)) for _ in range(draw.tasks)]
     shares = within(rng, draw.tasks, draw.x, low, high)

@@ -2,8 +2,8 @@
 """The profiles that sBEET-mg's authors measured, read from their folder; they do not come with gpurt (no licence).
 
 The folder has gpu_rtx3070/ and gpu_t400/ with a file for each benchmark: SM, Average(ms), Min(ms), Max(ms), and more.
-Times are their maxima, measured energies their power less the static one times those.  Powers
-are table 3.2's and copy times those of the authors' code (facts, cited).
+Times are the files' maxima.  Measured energies are their power minus the static power, multiplied by these times.
+Powers are those of table 3.2, and copy times those of the authors' code (facts, cited).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def published_lines(path: Path) -> tuple[AuthorsLine, ...]:
 
 
 def _units(row: Mapping[str, str | None], expected: int, problems: list[Problem], number: int) -> int:
-    """The line's number of SMs; a gap is told once.  Raises ValueError if it is none."""
+    """The line's number of SMs; reports a gap once.  Raises ValueError if the cell is no number."""
     text = (row["SM"] or "").strip()
     if not re.fullmatch("[0-9]{1,5}", text) or not 0 < int(text) <= MAX_UNITS:
         raise ValueError(f"SM: expected a number up to {MAX_UNITS}, got {text[:40]!r}")
@@ -102,7 +102,7 @@ def _units(row: Mapping[str, str | None], expected: int, problems: list[Problem]
 
 
 def _line(row: Mapping[str, str | None], units: int) -> AuthorsLine:
-    """One line.  Raises ValueError that says what is wrong."""
+    """One line.  Raises ValueError that names the mistake."""
     best, worst = (_number(row, key, UNITS["ms"], MAX_ENERGY_TIME_NS, int) for key in _TIMES)
     if not 0 < best <= worst:
         raise ValueError(f"{_TIMES[0]}: expected 0 < {_TIMES[0]} <= {_TIMES[1]}")
@@ -123,7 +123,7 @@ def _fraction(row: Mapping[str, str | None], key: str) -> Fraction:
 
 
 def _number(row: Mapping[str, str | None], key: str, scale: int, most: int, whole: Callable[[Fraction], int]) -> int:
-    """A cell times ``scale``.  Times must be whole ns, powers are rounded to uW."""
+    """A cell times ``scale``.  Times must be whole ns; powers are rounded to uW."""
     exact = _fraction(row, key) * scale
     if not 0 <= exact <= most:
         raise ValueError(f"{key}: {row[key]!r:.40} is {'negative' if exact < 0 else 'too large'}")
@@ -139,7 +139,7 @@ def gpu(kind: str, name: str, limit: int | None = None) -> SpatialGpu:
 
 
 def load_published(folder: Path) -> dict[str, Profile]:
-    """The eight benchmarks by name.  Raises FileError if a file is missing or is not what it should be."""
+    """The eight benchmarks by name.  Raises FileError if a file is missing or malformed."""
     found = {}
     for name, facts in FACTS.items():
         pairs = zip((RTX, T400), facts, strict=True)

@@ -22,7 +22,7 @@ class Interval:
     high: float
 
     def __sub__(self, other: Interval) -> Interval:
-        """The ends of both are added, which is too wide where tasksets are the same, and never too narrow."""
+        """Adds the intervals' widths: too wide if both come from the same tasksets, but never too narrow."""
         return Interval(self.value - other.value, self.low - other.high, self.high - other.low)
 
     def __neg__(self) -> Interval:
@@ -30,23 +30,23 @@ class Interval:
 
     @property
     def sign(self) -> int:
-        """1 if all of the interval is above 0, -1 if all is below, else 0."""
+        """1 if the whole interval is above 0, -1 if it is below, else 0."""
         return (self.low > 0) - (self.high < 0)
 
     def scaled(self, factor: float) -> Interval:
-        """In another unit."""
+        """The interval times a factor, for another unit."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
 
 class Bootstrap:
-    """Resamples of ``count`` tasksets; equal seeds give equal ones, so that differences are paired."""
+    """Resamples of ``count`` tasksets; equal seeds give equal resamples, so that differences are paired."""
 
     def __init__(self, count: int, seed: int = 1, resamples: int = RESAMPLES) -> None:
         rng = np.random.Generator(np.random.PCG64(seed))
         self.weights: Values = rng.multinomial(count, [1 / count] * count, resamples).astype(np.float64)
 
     def ratio(self, above: Values, below: Values) -> Interval:
-        """sum(above) / sum(below); 0 where nothing is below."""
+        """sum(above) / sum(below); 0 where the divisor is 0."""
         return _estimate(_divided(above.sum(), below.sum()), _divided(self.weights @ above, self.weights @ below))
 
     def difference(self, above: Values, below: Values, other: Values, under: Values) -> Interval:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The experiments by name: published curves of schedulability, what boosting is worth, energy, and other studies."""
+"""The experiments by name: published schedulability curves, the worth of boosting, energy, and other studies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ENERGY", "EXPERIMENTS", "STUDIES"]
 _LISTED = (*gcaps.EXPERIMENTS, *thesis.EXPERIMENTS, *boosted.EXPERIMENTS, *rtgpu.EXPERIMENTS)
 #: Curves of schedulability.
 EXPERIMENTS: dict[str, Schedulability] = {experiment.name: experiment for experiment in _LISTED}
-#: Misses and energy; they need the published profiles.
+#: Experiments on misses and energy; they need the published profiles.
 ENERGY: dict[str, EnergyExperiment] = {experiment.name: experiment for experiment in energy.EXPERIMENTS}
-#: The experiments that are not drawn at points in pieces.
+#: The experiments that are not split into pieces of points.
 STUDIES: dict[str, Study] = {study.name: study for study in zahaf.STUDIES}

@@ -10,7 +10,7 @@ from analysis.papers.experiments import sweeps
 from analysis.papers.experiments.generate import PAPER
 from analysis.papers.experiments.schedulability import Curve, Schedulability
 
-#: Curves that also belong into the figures of the papers.
+#: Curves that also belong in the papers' figures.
 BOOSTED = (
     Curve("boosted_suspend", "boosted-suspend+gpu-priority"),
     Curve("boosted_busy", "boosted-busy+gpu-priority"),

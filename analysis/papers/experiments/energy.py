@@ -26,9 +26,9 @@ from analysis.papers.experiments.rows import Row
 from gpurt.types import Document
 
 SECOND = 1000 * MS
-#: Judged, missed, energy and active energy in mJ, of each taskset and curve.
+#: For each taskset and curve: judged, missed, energy and active energy in mJ.
 Numbers: TypeAlias = "list[list[list[float]]]"
-#: The measures of a row beside panel, x, curve, base and tasksets, each with the ends of its interval.
+#: The measures of a row, each with the ends of its interval; other keys: panel, x, curve, base and tasksets.
 ROW_MEASURES = (
     "missed_percent", "less_missed_percent", "energy_j", "active_j", "active_less_j", "job_mj", "job_less_mj",
 )  # fmt: skip
@@ -36,7 +36,7 @@ ROW_MEASURES = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A policy with its choices, under a label.  ``base``: with what it is compared; empty: the experiment's base."""
+    """A policy with its choices, under a label.  ``base``: the curve to compare with; empty: the experiment's base."""
 
     label: str
     policy: str
@@ -46,10 +46,10 @@ class Contender:
 
 @dataclass(frozen=True)
 class EnergyExperiment(Experiment[Draw, Numbers]):
-    """``light``: only light tasks' misses count (figure 2.9).  ``horizon``: how long each run is, ns.
+    """``light``: only misses of light tasks count (figure 2.9).  ``horizon``: the length of each run, ns.
 
-    ``base``: the curve that the others are compared with, taskset by taskset.  ``complete``: each run goes on until all
-    jobs that are released before its horizon are done or skipped.
+    ``base``: the curve with which the others are compared, taskset by taskset.  ``complete``: each run goes on until
+    all jobs released before its horizon are done or skipped.
     """
 
     horizon: int
@@ -87,9 +87,9 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
         """A row for each point and curve.
 
         ``missed_percent``: missed of judged jobs.  ``energy_j`` and ``active_j``: means a taskset.
-        ``less_missed_percent`` and ``active_less_j``: those of this curve minus its base curve's on the same tasksets.
-        ``job_mj``: active energy for each job in time.  ``job_less_mj``: minus the base curve's.  Each has the ends of
-        its 95 % interval.
+        ``less_missed_percent`` and ``active_less_j``: these minus the base curve's on the same tasksets. ``job_mj``:
+        active energy for each job in time.  ``job_less_mj``: this minus the base curve's.  Each has the ends of its 95
+        % interval.
         """
         bootstrap = Bootstrap(settings.tasksets, settings.seed)
         found: list[Row] = []
@@ -132,7 +132,7 @@ def _cells(name: str, one: Interval) -> list[tuple[str, float]]:
 
 
 ACTIVE = Readings(active=True)
-#: Readings of the power of copies and of m^opt; policies are compared under the same one.
+#: Readings of the power of copies and of m^opt; policies are compared under the same reading.
 READINGS = {"copies": Readings(copies=True), "measured": Readings(measured=True),
             "both": Readings(copies=True, measured=True)}  # fmt: skip
 FIVE = (
@@ -157,7 +157,7 @@ READ_PACKED = tuple(
     for reading, options in READINGS.items() for policy in (BASE, "ffd-sbeet")
 )  # fmt: skip
 LATE = Readings(run_late=True)
-#: Every job runs, also late ones, so that all policies do the same work.
+#: Every job runs, late ones included, so that all policies do the same work.
 ALL_JOBS = (
     Contender(BASE, BASE, LATE), Contender("mg-offline", "mg-offline", LATE), Contender("ld", "ld", LATE),
     Contender("bcf", "bcf", LATE),
@@ -184,9 +184,9 @@ def _mg(key: str, *gpus: SpatialGpu) -> Panel[Draw]:
 
 
 def _alone(kind: str, xs: Sequence[float], axis: str, shorter: int = 1) -> tuple[Panel[Draw], ...]:
-    """The Xavier's profiles are not published: both GPUs that are stand in for it, each alone.
+    """The Xavier's profiles are not published: each of the two published GPUs stands in for it alone.
 
-    ``shorter``: by how much kernels are shorter than theirs; chapter 2 has some of little more than 100 us.
+    ``shorter``: the divisor of the kernel times; chapter 2 has some kernels of little more than 100 us.
     """
     found, said = [], f", kernels / {shorter}" if shorter > 1 else ""
     for one in (gpu(name, name) for name in (T400, RTX)):

@@ -32,7 +32,7 @@ def run_experiment(
 ) -> Results[Result]:
     """Runs the pieces in ``jobs`` processes.
 
-    ``progress`` is called with the number of tasksets done and of all tasksets.
+    ``progress`` is called with the numbers of tasksets done and of all tasksets.
     """
     pieces, done, counted = plan_work(experiment, settings), {}, 0
     total = sum(work.count for work in pieces)
@@ -66,7 +66,7 @@ def evaluate(experiment: Experiment[Point, Result], settings: Settings, work: Wo
 def _each(call: Callable[[Work], Result], pieces: Sequence[Work], jobs: int) -> Iterator[tuple[Work, Result]]:
     """Each piece and its result, in the order in which they finish.
 
-    Calls that have not begun are cancelled if the reader goes away or a call fails.
+    Calls that have not begun are cancelled if the reader stops or a call fails.
     """
     if jobs <= 1:
         yield from ((work, call(work)) for work in pieces)

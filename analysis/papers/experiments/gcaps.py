@@ -8,7 +8,7 @@ from analysis.papers.experiments.boosted import BOOSTED
 from analysis.papers.experiments.generate import PAPER
 from analysis.papers.experiments.schedulability import Curve, Schedulability
 
-#: GCAPS tries the priorities of the tasks first, and assigns GPU priorities if those fail (section 5.3).
+#: GCAPS tries the tasks' own priorities first, and assigns GPU priorities if these fail (section 5.3).
 EIGHT = (
     Curve("gcaps_suspend", "gcaps-suspend+gpu-priority"),
     Curve("gcaps_busy", "gcaps-busy+gpu-priority"),
@@ -20,7 +20,7 @@ EIGHT = (
     Curve("fmlp+_busy", "fmlp-busy"),
 )
 
-#: The bounds that the papers print or have evaluated: unsound, to compare with their figures.
+#: The bounds that the papers print or evaluate: unsound, for comparison with their figures.
 PRINTED_BOUNDS = (
     Curve("gcaps_suspend, printed", "gcaps-suspend-printed"),
     Curve("gcaps_busy, printed", "gcaps-busy-printed"),

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2).
 
-Tasks and load of each CPU are drawn first, then each task's utilization (C + G) / T by UUniFast.  The tasks that use
-the GPU come next,
-then periods, numbers of GPU segments, G / C and G^m / G.  The best-effort tasks come last.  C is cut into eta + 1 CPU
-segments around eta GPU segments, at places drawn uniformly, and so is G.  Deadlines equal periods, priorities are rate
-monotonic, and the paper re-allocates tasks by worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments,
-which still begin and end.  All times are whole ns; taskset i of a seed is always the same.  Method `published` divides
-a load as the code that was published with the paper does.  Each task gets what UUniFast leaves to the others, so that
-one task gets most of the load.
+Tasks and load of each CPU are drawn first, then each task's utilization (C + G) / T by UUniFast.  Then come the tasks
+that use the GPU, periods, numbers of GPU segments, G / C and G^m / G, and last the best-effort tasks.  C is cut into
+eta + 1 CPU segments around eta GPU segments, at places drawn uniformly, and so is G.  Deadlines equal periods,
+priorities are rate monotonic, and the paper re-allocates tasks by worst fit decreasing.  A ratio G / C of 0 leaves
+empty GPU segments, which still begin and end.  All times are whole ns; taskset i of a seed is always the same.  Method
+`published` divides a load as the code published with the paper does.  There each task gets what UUniFast leaves to the
+others, so one task gets most of the load.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Segment, Sp
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
 
 DRAW_METHODS = ("uunifast", "published")
-#: The range from which the published code draws each task's utilization where a number of tasks is given.
+#: The range from which the published code draws each task's utilization if the number of tasks is given.
 PUBLISHED_SHARE = (0.05, 0.3)
-#: Of each CPU the number of tasks and the load.
+#: For each CPU, the number of tasks and the load.
 Shape: TypeAlias = Sequence[tuple[int, float]]
 _WHOLE = 2**64
 
@@ -36,8 +35,8 @@ _WHOLE = 2**64
 class Parameters:
     """The ranges from which values are drawn; shares are of 1, times in ns.
 
-    ``tasks``: that many in all, dealt to the CPUs in turn, instead of ``tasks_per_cpu`` on each.  ``overlap``: add
-    two CPU-only tasks of high utilization and short periods and one of long GPU execution (thesis, figure 4.13).
+    ``tasks``: the total number, dealt to the CPUs in turn, instead of ``tasks_per_cpu`` on each.  ``overlap``: add two
+    CPU-only tasks of high utilization and short periods and one of long GPU execution (thesis, figure 4.13).
     """
 
     cpus: int = 4
@@ -102,7 +101,7 @@ class Draws:
         return low + (self.bits() * (high - low + 1) >> 64)
 
     def choose(self, count: int, size: int) -> list[int]:
-        """So many of the numbers below ``count``, in an order by chance."""
+        """``size`` of the numbers below ``count``, in random order."""
         order = list(range(count))
         for i in range(size):
             j = self.integer(i, count - 1)
@@ -110,7 +109,7 @@ class Draws:
         return order[:size]
 
     def cut(self, time: int, count: int) -> list[int]:
-        """A time in so many parts, cut at places drawn uniformly."""
+        """A time in ``count`` parts, cut at places drawn uniformly."""
         places = [0, *sorted(self.integer(0, time) for _ in range(count - 1)), time]
         return [end - begin for begin, end in pairwise(places)]
 
@@ -138,7 +137,7 @@ def generate(
     """
     if method not in DRAW_METHODS:
         raise ValueError(f"no method is called {method!r}; there are {', '.join(DRAW_METHODS)}")
-    if method == "published":  # worst fit places only tasks without a CPU there, those of a given number
+    if method == "published":  # worst fit places only tasks without a CPU there: those drawn by total number
         parameters = replace(parameters, reallocate=parameters.reallocate and bool(parameters.tasks))
     placed = replace(platform, cpus=parameters.cpus)
     indexes = range(start, start + count)
@@ -185,7 +184,7 @@ def _uunifast(draws: Draws, tasks: int, load: float) -> list[float]:
 
 
 def _overlapping(p: Parameters, draws: Draws) -> Iterator[_Draft]:
-    """Figure 4.13 gives no numbers: "high utilization and small periods", "long GPU execution"."""
+    """Tasks for figure 4.13, which gives no numbers: "high utilization and small periods", "long GPU execution"."""
     for cpu, shortest, longest, eta in ((0, 5, 10, 0), (1 % p.cpus, 5, 10, 0), (0, 300, 500, 1)):
         period = draws.integer(shortest * MS, longest * MS)
         share = draws.between((0.2, 0.3))
@@ -211,7 +210,7 @@ def _segments(draws: Draws, one: _Draft) -> tuple[Segment, ...]:
 
 
 def _rounded(time: float) -> int:
-    """To the nearest ns, halves up; times are not negative."""
+    """The nearest ns, halves rounded up; times are not negative."""
     whole = int(time)
     return whole + (time - whole >= 0.5)
 
@@ -222,7 +221,7 @@ def on_costs(tasksets: Sequence[Taskset], alpha: int, theta: int) -> list[Taskse
 
 
 def _published(p: Parameters, seed: int, index: int, shape: Shape) -> list[list[float]]:
-    """Utilizations of all tasks as the code published with ECRTS'24 draws them, in hundredths and at least one."""
+    """Utilizations of all tasks as the code published with ECRTS'24 draws them, in hundredths, at least one each."""
     own, drawn = random.Random(f"published {seed} {index}"), []
     for tasks, load in shape:
         if p.tasks:
@@ -234,7 +233,7 @@ def _published(p: Parameters, seed: int, index: int, shape: Shape) -> list[list[
 
 
 def _wrong_way_round(own: random.Random, load: float, tasks: int) -> list[float]:
-    """A load divided by UUniFast, except that each task gets what the others should, in an order by chance."""
+    """A load divided by UUniFast, except that each task gets what the others should, in random order."""
     shares, left = [], load
     for others in range(tasks - 1, 0, -1):
         shares.append(left * own.random() ** (1 / others))

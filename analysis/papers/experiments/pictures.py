@@ -25,7 +25,7 @@ MARKERS = "os^Dv<>Pp*Xhd12348"
 
 
 def new_figure(columns: int, rows: int = 1, size: tuple[float, float] | None = None) -> tuple[Any, list[Any]]:
-    """A picture and its panels, row by row.  ``size``: in inches, where the panels alone do not give it."""
+    """A picture and its panels, row by row.  ``size``: in inches, if the panels alone do not determine it."""
     figure, grid = plt.subplots(rows, columns, figsize=size or (5.6 * columns, 4 * rows + 0.8), squeeze=False)
     return figure, [axes for line in grid for axes in line]
 
@@ -40,7 +40,7 @@ def finish(figure: Figure, first: Axes, title: str, path: Path) -> None:
 
 
 def save_picture(figure: Figure, path: Path, tight: bool = False) -> None:
-    """Saves a picture.  Without a date equal results make equal files."""
+    """Saves a picture, without a date, so that equal results make equal files."""
     figure.savefig(path, dpi=110,
                    metadata={"Date": None} if path.suffix == ".svg" else None, bbox_inches="tight" if tight else None)
     plt.close(figure)
@@ -70,7 +70,7 @@ def draw_shares(experiment: Schedulability, rows: Sequence[Row], path: Path, das
 
 
 def draw_energy(experiment: EnergyExperiment, rows: Sequence[Row], path: Path) -> None:
-    """Misses above, active energy less the base curve's below, with 95 % intervals; a column for each panel."""
+    """Misses above, active energy minus the base curve's below, with 95 % intervals; a column for each panel."""
     panels = experiment.panels
     figure, axes = new_figure(len(panels), 2)
     measures = (("missed_percent", "missed jobs, %"),

@@ -11,19 +11,19 @@ from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from analysis.papers.experiments.rows import Row
 
-#: The parameters that tasksets of a point are drawn from.
+#: The parameters from which tasksets of a point are drawn.
 Point = TypeVar("Point")
 #: The counts of a piece of work.
 Result = TypeVar("Result")
-#: Results by panel and point: those of the point's pieces, in the order of their tasksets.
+#: Results by panel and point, each a list of its pieces' results in the order of their tasksets.
 Results: TypeAlias = "Sequence[Sequence[Sequence[Result]]]"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that the results depend on beside the code.
+    """The settings on which results depend, beside the code.
 
-    ``method``: how utilizations are drawn.  ``profiles``: the folder of published profiles, for those that need it.
+    ``method``: how utilizations are drawn.  ``profiles``: the folder of published profiles, if an experiment needs it.
     """
 
     tasksets: int = 1000
@@ -34,7 +34,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Panel(Generic[Point]):
-    """Points (x, what to generate there) along one axis."""
+    """Points (x, parameters for generation) along one axis."""
 
     key: str
     axis: str
@@ -43,21 +43,21 @@ class Panel(Generic[Point]):
 
 @dataclass(frozen=True)
 class Experiment(ABC, Generic[Point, Result]):
-    """Tasksets of points, judged in pieces.  Subclasses say what is counted of them, and draw it."""
+    """Tasksets of points, judged in pieces.  Subclasses say what they count, and draw it."""
 
     name: str
     title: str
     source: str
     panels: tuple[Panel[Point], ...]
 
-    #: Tasksets of one piece of work.
+    #: The number of tasksets in one piece of work.
     piece: ClassVar[int]
-    #: The measures of its table, each with a line for each point; (): a line for each point and curve.
+    #: The measures in its table, each with a line for each point; (): a line for each point and curve.
     measures: ClassVar[tuple[str, ...]] = ()
 
     @property
     def size(self) -> int:
-        """Points in all panels."""
+        """The number of points in all panels."""
         return sum(len(panel.points) for panel in self.panels)
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Carries an experiment out: its rows as a CSV file, its pictures, and its remarks."""
+"""Carries an experiment out: writes its rows as a CSV file, its pictures, and its remarks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from analysis.papers.experiments.plan import Experiment, Settings
 from analysis.papers.experiments.rows import Row, write_rows
 from analysis.papers.experiments.study import Study
 
-#: Called with the steps done and the steps in all.
+#: Called with the number of steps done and of all steps.
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Produced:
-    """Files and rows of an experiment.  ``wall_ns``: how long it took."""
+    """Files and rows of an experiment.  ``wall_ns``: the time that it took."""
 
     experiment: str
     wall_ns: int
@@ -31,7 +31,7 @@ class Produced:
 def produce(
     chosen: Experiment[Any, Any] | Study, settings: Settings, folder: Path, form: str, jobs: int, progress: Progress
 ) -> Produced:  # fmt: skip
-    """Writes NAME.csv and the pictures into the folder, which is made if it is not there.
+    """Writes NAME.csv and the pictures into the folder, which it makes if necessary.
 
     Raises OSError.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rows of numbers, which every experiment ends with."""
+"""Rows of numbers, the result of every experiment."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _POINT = ("panel", "x", "tasksets", "measure")
 
 
 def write_rows(rows: Sequence[Row], path: Path, measures: Sequence[str] = ()) -> None:
-    """Writes the rows as CSV: a line for each, or for each point and one of these measures, with a column for a curve.
+    """Writes rows as CSV: a line for each row, or for each point and one of ``measures``, with a column for each curve.
 
-    Numbers have four decimals at most.  A value that a row lacks is empty.
+    Numbers have at most four decimals.  A missing value is empty.
     """
     lines: Sequence[Row] = list(_points(rows, measures)) if measures else rows
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -18,7 +18,7 @@ RTGPU_CURVES = (
     Curve("STGM, as probably evaluated", "stgm-published"),
     Curve("STGM, our bound", "stgm"),
 )
-#: Curves of tests and of runs.  The tasks run on the units that the tight test finds, or, without any, on equal shares.
+#: Curves of tests and of runs.  The tasks run on the units that the tight test finds, else on equal shares.
 OBSERVED = (
     *RTGPU_CURVES[:3],
     Curve("no miss seen, worst lengths", "rtgpu-tight", observed="worst"),
@@ -38,7 +38,7 @@ def _panels(named: dict[str, Parameters], copies: tuple[int, ...] = (2, 1)) -> t
 
 
 def _longer(half: int) -> Parameters:
-    """Kernels and copies ``half`` halves as long as table 1 has them."""
+    """Kernels and copies ``half`` / 2 times as long as in table 1."""
 
     def scaled(low: int, high: int) -> tuple[int, int]:
         return low * half // 2, high * half // 2
@@ -54,7 +54,7 @@ RATIOS = {"2:1": _longer(1), "1:2": _longer(4), "1:8": _longer(16)}
 SEGMENTS = _each("M", (3, 5, 7), lambda value: replace(TABLE, segments=value))
 TASKS = _each("n", (3, 5, 7), lambda value: replace(TABLE, tasks=value))
 UNITS = _each("SMs", (5, 8, 10), lambda value: replace(TABLE, units=value))
-#: Averages: lengths vary down to a fifth, and analysis knows the lower bounds.
+#: For average cases: lengths vary down to a fifth, and the analysis knows the lower bounds.
 VARYING = {key: replace(base, best=200) for key, base in UNITS.items()}
 
 

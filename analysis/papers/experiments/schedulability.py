@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Curves of schedulability: of how many tasksets a test finds that every deadline holds."""
+"""Curves of schedulability: the number of tasksets for which a test finds that every deadline holds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from analysis.papers.experiments.plan import Experiment, Results, Settings
 from analysis.papers.experiments.rows import Row
 from analysis.rta import SUFFIX, Test
 
-#: The parameters that tasksets of a point are drawn from.
+#: The parameters from which tasksets of a point are drawn.
 Drawable: TypeAlias = "Parameters | units.Parameters"
-#: Schedulable tasksets by the label of a curve.
+#: The number of schedulable tasksets, by the label of a curve.
 Counts: TypeAlias = "dict[str, int]"
 
 
@@ -29,8 +29,8 @@ Counts: TypeAlias = "dict[str, int]"
 class Curve:
     """A test of the registry under the label that a figure gives it.
 
-    ``costs``: alpha and theta, ns, to compare tests under the same costs; None: those that the papers charge the test.
-    ``observed``: decides by simulation whether no job misses, with segments of this length, not by the test.
+    ``costs``: alpha and theta, ns, to compare tests under the same costs; None: the costs that the papers charge.
+    ``observed``: a simulation, with segments of this length, decides whether no job misses; the test does not decide.
     """
 
     label: str
@@ -50,7 +50,7 @@ class Curve:
 
     @property
     def platform(self) -> Platform:
-        """Where the test is run; the number of CPUs is in the parameters."""
+        """The platform on which the test is run; the number of CPUs is in the parameters."""
         if self.costs is not None:
             return Platform(1, *self.costs, PLATFORM.time_slice)
         return Platform(1, 0, 0, PLATFORM.time_slice) if self.free else PLATFORM
@@ -72,11 +72,11 @@ class Schedulability(Experiment[Drawable, Counts]):
 
     @property
     def owned(self) -> bool:
-        """Whether tasks own units: their tasksets are drawn by RTGPU's recipe, whatever the method."""
+        """Whether tasks own units; then their tasksets are drawn by RTGPU's recipe, whatever the method."""
         return any(isinstance(point, units.Parameters) for panel in self.panels for _, point in panel.points)
 
     def evaluate(self, point: Drawable, settings: Settings, start: int, count: int) -> Counts:
-        """How many of the tasksets each curve's test finds schedulable, by label."""
+        """The number of tasksets that each curve's test finds schedulable, by label."""
         seed = point_seed(settings.seed, point)
         if isinstance(point, units.Parameters):
             drawn = units.draw(point, seed, count, start)
@@ -99,7 +99,7 @@ class Schedulability(Experiment[Drawable, Counts]):
                            "share": count / tasksets}  # fmt: skip
 
     def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
-        """NAME has the sound tests; NAME-printed, where there are unsound ones, all of them."""
+        """NAME has the sound tests; NAME-printed has all tests, if some are unsound."""
         from analysis.papers.experiments.pictures import draw_shares
 
         files = [folder / f"{self.name}.{form}"]
@@ -120,7 +120,7 @@ def passes(test: Test, taskset: Taskset) -> bool:
     """Whether a taskset is schedulable under a test.
 
     A test with reduced pessimism subtracts overlaps, for segments of at least three periods of another task, and only
-    ever helps tasks whose GPU priorities are given.  Elsewhere the unreduced test has the same answer, sooner.
+    helps tasks whose GPU priorities are given.  Elsewhere the unreduced test has the same answer, in less time.
     """
     if test.base not in registry.REDUCES:
         return compiled.passes(test, taskset)

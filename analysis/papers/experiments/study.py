@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Experiments that are no curves of schedulability: rows of numbers."""
+"""Experiments that are not curves of schedulability: rows of numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.papers.experiments.rows import Row
 class Study:
     """``run(samples, seed, progress)``: the rows; ``progress`` is called after each of ``size`` points.
 
-    ``measures``: each has a line in its table for each point; (): a line a row.
+    ``measures``: each has a line in the table for each point; (): a line for each row.
     """
 
     name: str

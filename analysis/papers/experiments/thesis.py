@@ -11,7 +11,7 @@ from analysis.papers.experiments.generate import THESIS
 from analysis.papers.experiments.plan import Panel
 from analysis.papers.experiments.schedulability import Curve, Drawable, Schedulability
 
-#: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; there is none for the kernel thread.
+#: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; the kernel thread has none.
 COMPARED = (
     Curve("ioctl_suspend", "thesis-ioctl-suspend-reduced+gpu-priority"),
     Curve("ioctl_busy", "thesis-ioctl-busy-reduced+gpu-priority"),

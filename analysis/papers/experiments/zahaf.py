@@ -27,7 +27,7 @@ BEST = "best"
 LOADS = tuple(range(2, 70, 2))
 #: Panels: how execution times scale (docs/readings/partitioning.md, "Partitioning").
 SCALINGS = {"shared": "C = k (a + b) / m", "printed": "C = k (a / m + b)"}
-#: How often figure 9 times the same tasksets: the least counts, which other work on the machine raises least.
+#: The number of times that figure 9 times the same tasksets; the least counts, since other work raises it least.
 TIMED_REPEATS = 5
 MEASURES = {
     "share": "schedulable tasksets, %",
@@ -38,7 +38,7 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: how many tasks a taskset has, and what is drawn.  ``best``: with the best of all variants."""
+    """A figure: the number of tasks in a taskset, and the measure drawn.  ``best``: with the best of all variants."""
 
     name: str
     title: str
@@ -48,12 +48,12 @@ class Figure:
 
     @property
     def size(self) -> int:
-        """Points in all panels."""
+        """The number of points in all panels."""
         return len(LOADS) * len(SCALINGS)
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures of its table.  Times differ from run to run, so that only figure 9 has them."""
+        """The measures in its table.  Times differ from run to run, so only figure 9 has them."""
         more = {"load": ("load", "lower", "upper", "parts"), "analysis_ns": ("analysis_ns",)}
         return ("schedulable", *more.get(self.measure, ()))
 
@@ -105,7 +105,7 @@ def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Ite
 
 
 def _timed(parameters: Parameters, tasks: NDArray[Any], way: tuple[str, str]) -> tuple[list[int], NDArray[Any]]:
-    """How long a way takes for all tasksets, each time, ns; and its results."""
+    """The time that each repeat of a way takes for all tasksets, ns; and the way's results."""
     spent: list[int] = []
     found: NDArray[Any] = np.zeros(0)
     for _ in range(TIMED_REPEATS):
@@ -151,7 +151,7 @@ def _plot(axes: Any, figure: Figure, rows: Sequence[Row], curve: str, marker: st
 
 
 def _plot_bounds(axes: Any, rows: Sequence[Row]) -> None:
-    """Plots the load with no and with every conflict, of the tasksets of the variant that schedules most of them."""
+    """Plots the load without and with every conflict, for the tasksets of the variant that schedules most."""
     for key, label in (("lower", "no conflict"), ("upper", "all in conflict")):
         most: dict[float, tuple[int, float]] = {}
         for row in rows:
