@@ -202,3 +202,7 @@ def test_static_sets_share_the_least_loaded_units() -> None:
         assert task.on(0).whole_job(len(own)) <= task.deadline
     total = sum(t.on(0).whole_job(len(own)) / t.period for t, own in zip(lighter.tasks, sets, strict=True))
     assert total <= 1
+
+
+def test_a_changed_table_is_the_table_of_the_changed_times() -> None:
+    assert Kernel.falling([(1, 9), (4, 5)]).changed(lambda time: time + 1) == Kernel.falling([(1, 10), (4, 6)])
