@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Settings of all tests: signals, and which tests run unless all are asked for."""
+"""Settings of all tests: signals, and the tests that run by default."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from pycontrol.output import progress
 
 __all__ = ["pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]  # hooks
 
-# Hypothesis limits how long one example and the drawing of examples may take.  On a busy machine both limits fail tests
-# that are right, so they are off; pytest's own limit ends a test that hangs.  No test fails by chance: examples are the
-# same in each run, except where GPURT_LONG asks for a search.
+# Hypothesis limits the time of one example and of drawing examples.  On a busy machine both limits fail correct tests,
+# so they are off; pytest's own limit ends a test that hangs.  No test fails by chance: examples are the same in each
+# run, unless GPURT_LONG asks for a search.
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
     "gpurt", deadline=None, suppress_health_check=SUPPRESSED, derandomize=not os.environ.get("GPURT_LONG")
 )
 settings.load_profile("gpurt")
 
-#: Every wait of a test that is not slow ends then, seconds.  Most waits end by themselves after PATIENCE (links.py).
+#: The time limit of a test that is not slow, seconds.  Most waits end by themselves after PATIENCE (links.py).
 LIMIT = 600
 
-#: Compilers' names that lead to ccache.
+#: The folder with compilers' names that lead to ccache.
 CACHING = "/usr/lib/ccache"
 
-# Tests begin with the default disposition of every signal and with none blocked, whatever their caller has.  Children
+# Tests begin with the default disposition of every signal and with none blocked, whatever their caller has: children
 # inherit both, and some tests send signals to a child.  A shell without job control ignores SIGINT, nohup ignores
-# SIGHUP.  Python itself ignores SIGPIPE and SIGXFSZ, and does not pass that on.
+# SIGHUP.  Python itself ignores SIGPIPE and SIGXFSZ, and does not pass this on to children.
 for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
-# The same clean-up as after SIGINT: tests end the machines and hosts that they started.
+# Clean-up as after SIGINT: tests end the machines and hosts that they started.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
-# On a busy machine any command may take so long that it says how far it is.  The test of such lines sets its interval.
+# On a busy machine any command may take so long that it reports progress.  The test of progress sets its own interval.
 progress.INTERVAL = math.inf
 
-# Where ccache is, tests and scripts that they start compile the same once on this machine, also in another checkout.
-# Continuous integration compiles everything.
+# If ccache is installed, tests and the scripts that they start compile equal sources once on this machine, for all
+# checkouts.  Continuous integration compiles everything.
 if not os.environ.get("CI") and Path(CACHING).is_dir():
     os.environ["PATH"] = f"{CACHING}:{os.environ['PATH']}"
     os.environ.update(CCACHE_BASEDIR="/", CCACHE_NOHASHDIR="1", CCACHE_DEPEND="1")
@@ -70,7 +70,7 @@ def _leave_or_kill(
     process: subprocess.Popen[bytes], kind: type[BaseException] | None, error: BaseException | None,
     trace: TracebackType | None,
 ) -> None:  # fmt: skip
-    """A test that fails inside `with subprocess.Popen` does not wait for a process that it would have ended later."""
+    """If a test fails inside `with subprocess.Popen`, does not wait for a process that the test would have ended."""
     if kind is not None and process.poll() is None:
         process.kill()
     _leave(process, kind, error, trace)
@@ -92,10 +92,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `slow` unless it is asked for: by --all, by -m, or by naming its file or folder.
+    """Leaves out tests marked `slow`, unless they are asked for by --all, by -m, or by naming their file or folder.
 
-    Slow tests that remain come first, the longest before the others: no worker is left with a long test at the end.
-    A worker that runs a test has another one already, so a short test follows each long one.
+    Remaining slow tests come first, the longest before the others, so that no worker has a long test at the end.
+    A worker that runs a test has its next test already, so a short test follows each long one.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
@@ -114,13 +114,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """The collector no longer visits what stays until the end: all tests and modules."""
+    """The garbage collector no longer visits the tests and modules, which stay until the end."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How to look at a failure, and what scripts/test found before the tests: its exit status is 1 for that alone."""
+    """How to examine a failure, and the problems that scripts/test found before the tests, which make its status 1."""
     stats = terminalreporter.stats
     if red := [*stats.get("failed", ()), *stats.get("error", ())]:
         file = red[0].nodeid.partition("::")[0]
@@ -131,7 +131,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def minutes(item: pytest.Item) -> float:
-    """How long a test takes, roughly: `slow(5)`; several minutes if the mark does not say."""
+    """The approximate time of a test, minutes: 5 for `slow(5)`; 3 if the mark states none."""
     mark = item.get_closest_marker("slow")
     assert mark
     return mark.args[0] if mark.args else 3

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The option --costs: CPU time that tests take, in the process that runs them and in processes that these start.
+"""The option --costs: the CPU time of tests, in the process that runs them and in processes that these start.
 
-Wall-clock time says little where several workers wait for each other.  A child counts where it is reaped: a fixture
-of the session counts at the test that asked for it first.
+Wall-clock time is meaningless where several workers wait for each other.  A child counts where it is reaped: a fixture
+of the session counts for the test that asked for it first.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Iterator
 
 import pytest
 
-#: How many files and functions are named.
+#: The most files and functions that are listed.
 NAMED = 30
 #: CPU seconds in the worker and in children.
 Pair = tuple[float, float]
 
 
 def used() -> Pair:
-    """By this process, and by those of its children that have ended."""
+    """The CPU time used by this process, and by its children that have ended."""
     both = [resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own, children = (one.ru_utime + one.ru_stime for one in both)
     return own, children
 
 
 class Costs:
-    """In a worker: adds to each report what the phase took.  In the controller: adds up, and prints the sums."""
+    """In a worker: adds the CPU time of the phase to each report.  In the controller: adds up, and prints the sums."""
 
     def __init__(self) -> None:
         self.before = used()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A process that prints from when to when it was ready and not executed, on each CPU.
+"""A process that prints, for each CPU, from when to when it was ready and not executed.
 
-Its arguments are a descriptor and CPUs.  The process writes into that file, at the place of each CPU in that list,
-until when it has looked at the CPU.  The time is a double, in seconds of the monotonic clock.
+Its arguments are a descriptor and CPUs.  For each CPU, by its place among the arguments, the process writes into that
+file the last time at which it executed there.  The time is a double, in seconds of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SEEN = struct.Struct("d")
 
 
 def look(cpu: int, parent: int, file: int, place: int) -> None:
-    """Prints from when to when that CPU was not given to this thread, until the parent is gone."""
+    """Prints from when to when that CPU did not execute this thread, until the parent has ended."""
     with contextlib.suppress(OSError):  # the CPU has gone
         os.sched_setaffinity(0, {cpu})
     while os.getppid() == parent:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A folder that takes long to make and never changes is made once for all workers of a test run."""
+"""Makes a folder that takes long to make, and never changes, once for all workers of a test run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import standstill
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The folder of that name, with what ``make`` has written into it.  No test may write into it.
+    """The folder of that name, with the files that ``make`` has written into it.  No test may write into it.
 
-    The worker that comes first calls ``make``; others wait.  A failure, by an exception or a skip, has the next one
-    try again.  A test that is run again after a standstill gets a folder of its own.
+    The first worker calls ``make``; the others wait.  If ``make`` fails, by an exception or a skip, the next worker
+    tries again.  A test that runs again after a standstill gets a folder of its own.
     """
     if standstill.attempt:
         folder = factory.mktemp(name)

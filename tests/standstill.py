@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests that failed while the machine stood still prove nothing, and are run again.
 
-Virtual CPUs sometimes do not execute for many seconds, for instance while their host is busy.  A program that has to
-answer within two seconds then does not, and that is no fault of gpurt.  So a process beside the tests looks, on each
-CPU, whether it is woken in time.
+Virtual CPUs sometimes do not execute for many seconds, for instance while their host is busy.  A program that must
+answer within two seconds then fails to do so, and that is no fault of gpurt.  So a process beside the tests measures,
+on each CPU, whether it is woken in time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import pytest
 from _pytest.runner import runtestprotocol
 from cpu_watcher import NOTABLE, PERIOD, SEEN
 
-#: How often a test may be run at most.
+#: The most runs of a test.
 ATTEMPTS = 4
-#: How long the watcher may take to say how things stand, seconds.
+#: The longest wait for the watcher to report, seconds.
 PATIENCE = 10.0
-#: How often the test that runs now was run before.
+#: The number of earlier runs of the present test.
 attempt = 0
 
 
 class Watcher:
-    """Knows when the machine stood still."""
+    """Records when the machine stood still."""
 
     def __init__(self) -> None:
         self.cpus = sorted(os.sched_getaffinity(0))
@@ -37,12 +37,12 @@ class Watcher:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[self.seen])
         assert self.process.stdout
         self.output = self.process.stdout
-        self.output.readline()  # it looks from now on
+        self.output.readline()  # it watches from now on
         os.set_blocking(self.output.fileno(), False)
         self.unread = b""
 
     def _await(self, when: float) -> None:
-        """Returns when it has looked at each CPU until then, or does not for long."""
+        """Returns when the process has watched each CPU until ``when``, or has not done so for PATIENCE."""
         while time.monotonic() < when + PATIENCE:
             seen = [until for (until,) in SEEN.iter_unpack(os.pread(self.seen, len(self.cpus) * SEEN.size, 0))]
             if len(seen) == len(self.cpus) and min(seen) >= when:
@@ -50,7 +50,7 @@ class Watcher:
             time.sleep(PERIOD / 5)
 
     def longest_since(self, since: float) -> float:
-        """For how long a CPU was not given to the watcher, seconds; 0 if that is not worth mentioning."""
+        """The longest time for which a CPU did not execute the watcher, seconds; 0 if no such time is notable."""
         self._await(time.monotonic())
         self.unread += self.output.read() or b""
         *lines, self.unread = self.unread.split(b"\n")
@@ -80,7 +80,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """Runs a test, and again if it fails while the machine stands still; but not if that takes minutes."""
+    """Runs a test, and runs it again if it fails while the machine stands still; slow tests run only once."""
     global attempt
     watcher = item.config.stash[WATCHER]
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -99,7 +99,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             ),
             stacklevel=1,
         )
-        item.session._setupstate.teardown_exact(None)  # no fixture is left from the attempt
+        item.session._setupstate.teardown_exact(None)  # no fixture of the attempt remains
         item._initrequest()  # type: ignore[attr-defined]
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)

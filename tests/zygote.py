@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Commands of `gpurt` that tests start are forked from a process that has imported what they need.
 
-`python -m pycontrol ...` and the scripts under tests/ that SCRIPTS names take this way where a test starts them by
+A *zygote* forks `python -m pycontrol ...` and the scripts in SCRIPTS when a test starts them by
 subprocess.  The zygote has one thread and never runs a command itself.  A forked process is the child of the test's
 process, as after subprocess's own fork, with its descriptors, folder and environment.  It inherits all else from the
-zygote.  So a command is executed as usual where the test's process differs in anything that would be inherited.
+zygote.  So a command is executed as usual if the test's process differs in anything that the command would inherit.
 
 Hosts have a zygote of their own, which imports little: a host locks all its pages in memory, which copies them.
 """
@@ -32,32 +32,32 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parent
-#: Scripts of tests that are started often, and the zygote of each.
+#: Scripts that tests start often, and the zygote of each.
 SCRIPTS = {str(TESTS / name): kind for name, kind in (
     ("preload/fakes/server.py", "hosts"), ("preload/patched_host.py", "hosts"), ("interface/actor.py", "actors"),
 )}  # fmt: skip
 #: Variables that the interpreter, the dynamic linker or a library reads when it starts.
 AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "TZ", "OPENBLAS", "OMP_", "COVERAGE")
-#: Commands whose modules import matplotlib, which looks at the user's files meanwhile.
+#: Commands whose modules import matplotlib, which reads the user's files during the import.
 WITH_PICTURES = {"energy", "simulate"}
 #: Commands that are hosts.
 HOSTS = {"emulate", "serve"}
-#: A folder that has one of these is imported from before the installed packages.
+#: If a folder has one of these, Python imports it instead of the installed package.
 PACKAGES = ("analysis", "gpurt", "pycontrol")
-#: What children inherit: lines of /proc/thread-self/status, and files beside it.
+#: State that children inherit: lines of /proc/thread-self/status, and files beside it.
 STATUS = ("Umask:", "Uid:", "Gid:", "Groups:", "SigBlk:", "SigIgn:", "Cap", "NoNewPrivs:", "Seccomp:", "Cpus_allowed:")
 FILES = ("cgroup", "limits", "oom_score_adj", "personality")
-#: The system call clone: its number, and which argument is the address of the thread's number.
+#: The system call clone: its number, and the index of its argument for the address of the thread's number.
 CLONE = {"x86_64": (56, 3), "aarch64": (220, 4)}.get(platform.machine())
 CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 PR_SET_PDEATHSIG, PR_GET_TID_ADDRESS = 1, 40
-#: Limits of a request: its bytes, its descriptors, the greatest number that a descriptor is to have.
+#: Limits of a request: its bytes, its number of descriptors, and the greatest number of a passed descriptor.
 LONGEST, DESCRIPTORS, GREATEST = 100_000, 200, 400
 
 _libc = ctypes.PyDLL(None)  # holds the interpreter's lock, as a fork must
 _execute_child = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 _NAMES = list(inspect.signature(_execute_child).parameters)[1:]
-#: What a command may ask subprocess for, besides streams, descriptors, folder and environment: nothing.
+#: The arguments of subprocess, besides streams, descriptors, folder and environment, at the only values allowed.
 _PLAIN = {
     "executable": None, "preexec_fn": None, "close_fds": True, "startupinfo": None, "creationflags": 0, "shell": False,
     "restore_signals": True, "gid": None, "gids": None, "uid": None, "umask": -1, "start_new_session": False,
@@ -66,7 +66,7 @@ _PLAIN = {
 
 
 def inherited() -> tuple[object, ...]:
-    """Everything of the calling thread that its children inherit, except descriptors, folder and environment."""
+    """Everything that children of the calling thread inherit, except descriptors, folder and environment."""
     own = Path("/proc/thread-self")
     status = [line for line in (own / "status").read_text().splitlines() if line.startswith(STATUS)]
     spaces = [os.readlink(own / "ns" / name) for name in sorted(os.listdir(own / "ns"))]
@@ -75,19 +75,19 @@ def inherited() -> tuple[object, ...]:
 
 
 class Zygote:
-    """A zygote of this process: that of hosts, of actors or of commands, started with the first that it can run."""
+    """A zygote of this process, for hosts, actors or commands; it starts with the first command that it can run."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.pid, self.environment = os.getpid(), dict(os.environ)
         self.lock = threading.Lock()
         self.sock: socket.socket | None = None
-        self.state: tuple[object, ...] | None = None  # then it knows no command
+        self.state: tuple[object, ...] | None = None  # None: it knows no command
         with suppress(OSError):
             self.state = inherited() if CLONE else None
 
     def knows(self, words: Sequence[str], asked: Mapping[str, Any]) -> bool:
-        """Whether the zygote can run a command just as it would be executed."""
+        """Whether a command forked from the zygote would run just as an executed one."""
         known = words[1:3] == ["-m", "pycontrol"] or (len(words) > 1 and words[1] in SCRIPTS)
         if not (known and words[0] == sys.executable and self.state and os.getpid() == self.pid):
             return False
@@ -104,7 +104,7 @@ class Zygote:
         )  # fmt: skip
 
     def run(self, words: Sequence[str], asked: Mapping[str, Any], streams: Sequence[int]) -> int:
-        """Has a command forked, with those descriptors as its first three.  Returns its process; 0: it could not."""
+        """Forks a command, with these descriptors as its first three.  Returns its process; 0: this was impossible."""
         passed = sorted(asked["pass_fds"])
         environment = {os.fsdecode(name): os.fsdecode(value) for name, value in (asked["env"] or os.environ).items()}
         request = pickle.dumps((words, environment, passed))
@@ -114,7 +114,7 @@ class Zygote:
             self.sock = self.sock or self.started()
             if self.sock is None:
                 return 0
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # no answer is left unread
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # so that every answer is read
             try:
                 folder = os.open(asked["cwd"] or ".", os.O_PATH)
                 socket.send_fds(self.sock, [request], [folder, *streams, *passed])
@@ -124,7 +124,7 @@ class Zygote:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def started(self) -> socket.socket | None:
-        """Starts it, and returns its socket.  It ends with this process.  None: it cannot do here what it is for."""
+        """Starts the zygote, which ends with this process, and returns its socket.  None: it cannot work here."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, __file__, self.kind, str(theirs.fileno()), str(os.getpid())]
         environment = {**self.environment, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -139,7 +139,7 @@ class Zygote:
 
 
 def install(*kinds: str) -> None:
-    """From now on this process's commands are forked from its zygotes, where that makes no difference to them."""
+    """From now on this process's commands are forked from its zygotes, if that makes no difference to them."""
     zygotes = {kind: Zygote(kind) for kind in kinds}
 
     def execute_child(self: subprocess.Popen[Any], *arguments: Any) -> None:
@@ -174,7 +174,7 @@ def sibling() -> int:
 
 
 def place_of_the_thread_s_number() -> int:
-    """Where glibc keeps it.  Raises OSError if the kernel does not say (CONFIG_CHECKPOINT_RESTORE)."""
+    """The address at which glibc keeps it.  Raises OSError if the kernel hides it (CONFIG_CHECKPOINT_RESTORE)."""
     address = ctypes.c_void_p()
     if _libc.prctl(PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0):
         raise OSError("PR_GET_TID_ADDRESS")
@@ -182,7 +182,7 @@ def place_of_the_thread_s_number() -> int:
 
 
 def take(passed: Sequence[int], given: Sequence[int]) -> None:
-    """Makes given descriptors the folder, the streams and those that are passed, under their numbers; closes others."""
+    """Installs given descriptors as the folder, the streams and the ``passed`` numbers; closes all others."""
     folder, *high = [fcntl.fcntl(one, fcntl.F_DUPFD, GREATEST) for one in given]
     os.fchdir(folder)
     os.closerange(0, GREATEST)
@@ -197,7 +197,7 @@ def take(passed: Sequence[int], given: Sequence[int]) -> None:
 
 
 def become(words: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Runs a command as Python would if it were executed."""
+    """Runs a command as Python would after executing it."""
     os.environ.clear()
     os.environ.update(environment)
     sys.orig_argv[1:] = words[1:]
@@ -206,7 +206,7 @@ def become(words: Sequence[str], environment: Mapping[str, str]) -> None:
         from pycontrol import cli, start
 
         sys.argv, sys.path[0] = [cli.__file__, *words[3:]], os.getcwd()
-        start._import_beside = lambda name: None  # it is imported
+        start._import_beside = lambda name: None  # it is imported already
         start.main()
     else:
         sys.argv, sys.path[0] = list(words[1:]), str(Path(words[1]).parent)
@@ -214,7 +214,7 @@ def become(words: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def prepare(kind: str) -> None:
-    """Imports what commands import."""
+    """Imports the modules that commands import."""
     if kind == "actors":
         sys.path[1:1] = [str(TESTS / "interface"), str(TESTS / "interface/agents")]
         for name in ("pytest", "hosts", "agent_actors"):
@@ -233,14 +233,14 @@ def prepare(kind: str) -> None:
 
 
 def freeze() -> None:
-    """Forked processes share what there is."""
+    """Lets forked processes share all present objects."""
     gc.collect()
     gc.freeze()
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not forked"
 
 
 def main(kind: str, number: int, parent: int) -> None:
-    """Forks what is asked for until the test's process ends."""
+    """Forks requested commands until the test's process ends."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
@@ -269,7 +269,7 @@ def main(kind: str, number: int, parent: int) -> None:
 
 
 def end(error: SystemExit) -> None:
-    """Ends the process as Python would, but without taking each object apart: that copies the pages of all."""
+    """Ends the process as Python would, but without destroying each object: that would copy all pages."""
     if error.code is not None and not isinstance(error.code, int):
         return
     threading._shutdown()  # type: ignore[attr-defined]
