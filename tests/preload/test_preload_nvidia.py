@@ -325,6 +325,22 @@ def test_the_owners_agent_takes_all_others_off_by_one_call(
     assert plane.status()[0].late == 0
 
 
+@pytest.mark.parametrize("asked", [MANY, {}], ids=["one call", "each"])
+def test_orders_leave_no_descriptor_open(asked: dict[str, str], start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(**asked), real_time(plane, start(**asked))
+
+    def descriptors() -> list[list[str]]:
+        return [sorted(os.listdir(f"/proc/{one.pid}/fd")) for one in (background, urgent)]
+
+    urgent.do(SHORT, "all")
+    before = descriptors()
+    for _ in range(3):
+        urgent.do(SHORT, "all")
+    assert descriptors() == before
+    assert max(int(fd) for one in before for fd in one) < 512  # where copies are made for a moment
+    assert len([call for call in calls(gpu, background) + calls(gpu, urgent) if "disable" in call]) >= 4
+
+
 def test_one_call_switches_no_channel_that_its_program_has_disabled(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """Otherwise the call that puts the others back, if the host is lost, would enable it."""
     others = [start(FAKE_CHANNELS="2", **MANY) for _ in range(2)]
