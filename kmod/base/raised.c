@@ -14,7 +14,7 @@
  * gpurt-boost has to change the thread, the thread inherits the highest priority and finishes.
  *
  * A struct gpurt_thread describes a thread while the thread has a reason to be raised.  No call allocates memory: each
- * reason brings along one struct gpurt_thread, and takes one away, not always the same, when it is let go.
+ * reason brings along one struct gpurt_thread.  When it is let go it takes one away, perhaps another one.
  *
  * The functions that change something may sleep: kernels 5.3 to 6.4 take the lock of the cpusets to change a thread's
  * scheduling, which others hold for milliseconds.

@@ -224,8 +224,8 @@ static int check(struct gpurt_file *file, const char *name, bool moved)
 }
 
 /*
- * Whether the administrator may move the descriptor into that group, as far as can be known in advance.  Adds to
- * *@entering the descriptors that would enter: this one, unless it is a member or has a client on a GPU before @index.
+ * Whether the administrator may move the descriptor into that group, as far as can be known in advance.  Increments
+ * *@entering if the descriptor would enter: if it is no member, and has no client on a GPU before @index.
  */
 int gpurt_group_check(struct gpurt_file *file, const char *name, u32 index, u32 *entering)
 {

@@ -44,13 +44,13 @@
  * the rest come on, whatever agents do.
  *
  * One call for many: the agent of the process that must be alone takes the channels of several other processes off by
- * one call.  Otherwise the firmware would carry out one call after the other.  The agent is asked to only if it and the
- * others owe nothing else.  Also, all have the same user, or the agent is an administrator's.  The others have orders
- * of their own, which they answer as soon as they know them.  If an agent cannot rely on that call because its channels
- * have changed, it carries out its order itself.  If the call fails, or is not over after half of `bound`, the others
- * get their order again: `anew`.  After a failure, processes of other users switch themselves until they have other
- * channels.  A call that was given up can still be carried out later.  So each of its processes is ordered again when
- * the call is over.
+ * one call.  Otherwise the firmware would carry out one call after the other.  The agent gets such an order only if it
+ * and the others owe nothing else.  Also, all have the same user, or the agent is an administrator's.  The others have
+ * orders of their own, which they answer as soon as they know them.  If an agent cannot rely on that call because its
+ * channels have changed, it carries out its order itself.  If the call fails, or is not over after half of `bound`, the
+ * others get their order again: `anew`.  After a failure, processes of other users switch themselves until they have
+ * other channels.  A call that was given up can still be carried out later.  So each of its processes is ordered again
+ * when the call is over.
  *
  * Yield, where the host asks for it (`yields`): the process that alone is the most urgent may begin without asking
  * although others run (GPURT_ORDER_YIELD).  Its slice is long, and those of all others are short: it waits for one
@@ -68,13 +68,13 @@
  * of each, and an update takes one off.  The process that has the turn passes it on after GPURT_AGENT_TURN_NS, or once
  * it has been in no segment for GPURT_AGENT_LAZY_NS.  It keeps the turn for at least GPURT_AGENT_LAZY_NS, then passes
  * it only to a process in a segment.  The next process is ordered on when all others that take turns have answered that
- * they are off, or are late or doubted.  Its time begins then, so no other process gets the turn before a process that
- * does not answer is late.  No update, begin or launch waits for a turn: the GPU just executes the work later.  While a
- * process owns the GPU, also beside others, no process gets a turn.  The most urgent process has the flag only while at
- * most one process that takes turns may be on, except late and doubted ones.  A process takes no turns if its library
- * does not begin all its segments.  Nor does a process with a priority, a group, a budget or an exemption.  Such a
- * process is on whenever nobody owns the GPU.  The count of gpurt_agents_at_once() includes each of them.  Of the
- * processes that take turns it includes all that may be on, also late ones.
+ * they are off, or are late or doubted.  Its time begins then, so while a process does not answer, no other process
+ * gets the turn until it is late.  No update, begin or launch waits for a turn: the GPU just executes the work later.
+ * While a process owns the GPU, also beside others, no process gets a turn.  The most urgent process has the flag only
+ * while at most one process that takes turns may be on, except late and doubted ones.  A process takes no turns if its
+ * library does not begin all its segments.  Nor does a process with a priority, a group, a budget or an exemption.
+ * Such a process is on whenever nobody owns the GPU.  The count of gpurt_agents_at_once() includes each of them.  Of
+ * the processes that take turns it includes all that may be on, also late ones.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  A reminder, the facts, and a process's answer (unless the host yields, or others
@@ -102,7 +102,7 @@
 #define GPURT_AGENT_TURN_NS		20000000ULL	/* a best-effort process's turn, while others want one */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* names that fit into a text, with '+' between them */
 
-/* The owner of an update may ask for less than to be alone, if the host yields. */
+/* What the owner of an update needs.  BESIDE and YIELD are only for hosts that yield. */
 enum gpurt_agents_way {
 	GPURT_AGENTS_ALONE,
 	GPURT_AGENTS_BESIDE,	/* the most urgent process may stay on */

@@ -41,7 +41,7 @@ struct gpurt_stuck_look {
 struct gpurt_stuck {
 	u64 tenure;			/* gpurt_sched.runner_since at the last look */
 	u64 segment;			/* the owner's gpurt_sched_client.segments then */
-	u64 since;			/* time of the first look that saw the same; 0: the last look did not */
+	u64 since;			/* first look that saw this state; 0: the last look did not */
 	u64 cpu, done;			/* as in that look */
 	bool told;
 	u64 count;			/* how often it was reported */

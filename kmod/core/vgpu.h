@@ -14,9 +14,9 @@
  * partition (whole.h), memory-intensive kernels are also slowed down across partitions.
  *
  * The runlist has everyone's TSGs, or one context's and those of exempt contexts; changing it costs the same however
- * many there are.  Contexts of a group are on the runlist together, by one more context that has no TSGs of its own.
- * Time is an argument; gpurt_vgpu_next() says when something will happen next.  The caller serialises calls and owns
- * all memory; the operations must not call back into the GPU.
+ * many there are.  Contexts of a group are on the runlist together: one more context, without TSGs of its own, stands
+ * for the group.  Time is an argument; gpurt_vgpu_next() says when something will happen next.  The caller serialises
+ * calls and owns all memory; the operations must not call back into the GPU.
  *
  * A call first does everything that is due at its time, however much that is.  A host whose calls must be short first
  * calls gpurt_vgpu_catch_up(), and gpurt_vgpu_stand_still() if too much is due.

@@ -503,7 +503,7 @@ static void see_holds(struct gpurt_gpu *gpu, u64 now)
 	}
 }
 
-/* A decision of the GPU's thread: what the driver, the timer, or a reset asks for. */
+/* A decision of the GPU's thread, which the driver, the timer, or a reset has asked for. */
 int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct gpurt_runlist *r = &gpu->runlist;

@@ -256,9 +256,9 @@ struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *
 
 /*
  * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, must be on the
- * runlist.  A driver asks for each TSG whenever it builds a runlist.  It does so in commit(), and on its own (a channel
- * is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL:  the TSG's
- * process is no client.  The driver also asks for a new TSG, which is off while another client has the GPU.
+ * runlist.  A driver asks for each TSG whenever it builds a runlist.  It builds runlists in commit(), and by itself (a
+ * channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL:
+ * the TSG's process is no client.  The driver also asks for a new TSG, which is off while another client has the GPU.
  *
  * Both know exemptions of clients only.  For them a process without a client is best effort, whatever the rules say:
  * see gpurt_process_is_exempt().

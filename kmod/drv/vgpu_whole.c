@@ -178,7 +178,7 @@ void vgpu_leave(struct vgpu *dev)
 	kfree(whole);
 }
 
-/* Says of which GPU @driver is a partition, and which one. */
+/* Stores the GPU that @driver is a partition of, and the partition's size. */
 void vgpu_part(void *driver, struct gpurt_driver_part *part)
 {
 	struct vgpu *dev = driver;

@@ -108,7 +108,7 @@ struct gpurt_client {
 	struct gpurt_sched_client core;
 	u64 granted_at;
 	u64 attempt;			/* number of the last commit to isolate it; 0: there was none */
-	struct gpurt_allowance *allowance;	/* that has the budget that it is under */
+	struct gpurt_allowance *allowance;	/* the allowance with its budget */
 	bool gone;			/* the scheduler has forgotten it */
 	bool killed;			/* the driver's kill ended its last segment */
 	struct gpurt_seat *seat;	/* of its group on that GPU, for good once it is a member */

@@ -123,7 +123,7 @@ static bool take_share(struct gpurt_client *client, u32 what, u64 now)
 	return after;
 }
 
-/* Reports what a program says of a job.  Returns 0, or -EINVAL: its time is yet to come, or before the release. */
+/* Reports a program's mark of a job.  Returns 0, or -EINVAL: its time is yet to come, or before the release. */
 int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark)
 {
 	u64 now = ktime_get_ns();

@@ -205,7 +205,7 @@ static bool has_descriptor(struct pid *tgid)
 	return has;
 }
 
-/* In a probe.  The process ends soon, or it @ended. */
+/* In a probe.  The process ends soon, or has ended (@ended). */
 static void ends(struct pid *tgid, bool ended)
 {
 	struct gpurt_opener *opener;

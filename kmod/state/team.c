@@ -70,7 +70,7 @@ u32 gpurt_level_of_member(const struct gpurt_client *client, u32 own, u32 hint)
 	return level;
 }
 
-/* The level at which the client counts, or would.  Without the gate. */
+/* The client's level; in a group, its tenure's, or that of a tenure that began now.  Without the gate. */
 u32 gpurt_level_told(const struct gpurt_client *client)
 {
 	u32 level;

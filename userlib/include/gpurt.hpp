@@ -45,9 +45,9 @@ private:
 	::gpurt_handle *handle_ = nullptr;
 };
 
-// A GPU segment from construction to destruction.  Like the C function, the constructor returns at once.  wait()
-// blocks until the segment holds the GPU.  If there is no host, managed() is false and the program runs on.  With
-// GPURT_BEGIN_WAIT the constructor blocks; if a signal interrupts it, the segment is over before it throws.
+// A GPU segment from construction to destruction.  Like the C function, the constructor returns at once.  wait() blocks
+// until the segment holds the GPU.  If there is no host, managed() is false and the program runs on.  With
+// GPURT_BEGIN_WAIT the constructor blocks; if a signal interrupts it, it ends the segment and throws.
 class segment {
 public:
 	explicit segment(unsigned int priority = 0, unsigned int flags = 0) : segment(nullptr, priority, flags) {}
@@ -145,8 +145,8 @@ private:
 	bool open_ = false;
 };
 
-// A periodic task: `while (p.next()) ...` is in one job at a time.  next() returns false after a signal.  The last job
-// ends with its scope, or with stop().  See gpurt_periodic_next().
+// A periodic task: each turn of `while (p.next())` is one job.  next() returns false after a signal.  The last job ends
+// with its scope, or with stop().  See gpurt_periodic_next().
 class periodic {
 public:
 	explicit periodic(const char *task, uint64_t period_ns, uint64_t first_ns = 0)

@@ -125,8 +125,8 @@ RM_LAYOUT(rm_transfer, 16);
 /* The reset of a channel, likewise; every release also has 0x906f0102: ctrl906f.h. */
 #define RM_IS_CHANNEL_RESET(cmd)	(((cmd) & 0xffff) == 0x0102 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
 /*
- * Calls for a device: puts channels on the runlist, up to release 560.35.03; takes them off until their work is done
- * (ctrl0080fifo.h).
+ * Calls for a device.  The first puts channels on the runlist (up to release 560.35.03), the second takes them off
+ * until their work is done (ctrl0080fifo.h).
  */
 #define C0080_START_CHANNELS	0x801705u
 #define C0080_IDLE_CHANNELS	0x801714u

@@ -103,7 +103,7 @@ REAL(name, params, args)							\
 	return result;								\
 }
 
-/* The launches of one call: one a device at most. */
+/* The launches of one call: at most one for each device. */
 struct launch_list {
 	unsigned int number;
 	void *launches[GPURT_MAX_GPUS];

@@ -62,7 +62,7 @@ static bool has_its_own(void)
  */
 static unsigned int number_of(const char *address)
 {
-	bool only = gpurt_mig_gpus("/sys/bus/pci/devices") == 1;	/* else agents' hosts cannot know which */
+	bool only = gpurt_mig_gpus("/sys/bus/pci/devices") == 1;	/* else a host with agents cannot tell */
 
 	return numbers_of("nvidia-mps", *address ? address : NULL, only ? 0 : NO_GPU);
 }

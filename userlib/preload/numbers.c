@@ -5,7 +5,7 @@
  * same in every process.
  *
  * CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES say what a program may see, and in which order.
- * These variables change the runtime's numbers of devices and no address.
+ * These variables change the runtime's numbers of devices, but no addresses.
  */
 #include <stdatomic.h>
 #include <string.h>

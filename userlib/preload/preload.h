@@ -248,7 +248,7 @@ void numbers_learn(void);
 /*
  * Called with the lock held.  The host's number of the GPU at @address, which is its driver's @index-th.  The address
  * is a PCI address as 0000:c1:00.0, "" for a GPU that is not on PCI, or NULL if it cannot be found out.  NO_GPU: the
- * host has none there; says so.
+ * host has no such GPU; reports that.
  */
 unsigned int numbers_of(const char *driver, const char *address, unsigned int index);
 /* cuDeviceGetPCIBusId() and hipDeviceGetPCIBusId() */
@@ -290,7 +290,7 @@ struct snapshot;
  */
 void *segments_launch(const struct place *place);
 void segments_launched(void *launch);
-/* Instead of segments_launched(), after a call that launched work and, if @done, has waited for it as for @snapshot. */
+/* Like segments_launched(), for a call that launched work and, if @done, also waited for it and for @snapshot. */
 void segments_copied(void *launch, struct snapshot *snapshot, bool done);
 /* Called before an operation that is ordered in a stream but is no work.  It prolongs a segment, but begins none. */
 void segments_turn(const struct place *place);

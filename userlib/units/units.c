@@ -138,7 +138,7 @@ static void skip_jobs(struct gpurt_units *u, u64 now)
 	}
 }
 
-/* Releases, skips and dispatches what is due by @now, which is not before that of an earlier call. */
+/* Releases, skips and dispatches what is due by @now, which never runs backwards. */
 void gpurt_units_tick(struct gpurt_units *u, u64 now)
 {
 	const struct gpurt_sbeet_pass pass = {
