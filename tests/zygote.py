@@ -57,7 +57,7 @@ LONGEST, DESCRIPTORS, GREATEST = 100_000, 200, 400
 _libc = ctypes.PyDLL(None)  # holds the interpreter's lock, as a fork must
 _execute_child = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 _NAMES = list(inspect.signature(_execute_child).parameters)[1:]
-#: The arguments of subprocess, besides streams, descriptors, folder and environment, at the only values allowed.
+#: The values that subprocess's arguments must have, except streams, descriptors, folder and environment.
 _PLAIN = {
     "executable": None, "preexec_fn": None, "close_fds": True, "startupinfo": None, "creationflags": 0, "shell": False,
     "restore_signals": True, "gid": None, "gids": None, "uid": None, "umask": -1, "start_new_session": False,

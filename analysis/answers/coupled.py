@@ -132,7 +132,7 @@ def _grown(found: Allocation, taskset: Taskset) -> Allocation:
 
 
 def _larger(found: Allocation, failed: Sequence[int]) -> Allocation | None:
-    """The allocation with the smallest growing partition of a failing task one size larger; None if none can grow."""
+    """The allocation with one failing task's partition, the smallest that can grow, one size larger; else None."""
     workload, free = found.workload, found.workload.units - found.units
     for at, part in sorted(enumerate(found.parts), key=lambda one: one[1].size):
         size = next((size for size in workload.allowed if size > part.size), None)

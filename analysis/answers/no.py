@@ -99,7 +99,7 @@ def _parts(taskset: Taskset, result: Result) -> Iterator[str]:
 
 
 def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """A task of a shared thread, if every deadline would hold with a thread of its own.  None if no such is found.
+    """A task of a shared thread, if every deadline would hold with a thread of its own.  None if no such task is found.
 
     If both use the GPU, it needs its own process: threads of one process delay each other there.
     """

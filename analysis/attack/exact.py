@@ -54,7 +54,7 @@ class Exact:
 def least_states(taskset: Taskset, unit: int) -> int:
     """A lower bound of the number of states in every exploration of the taskset.
 
-    The times since the last releases take every combination.  Those count at which a task may be released.
+    The times since the last releases take every combination.  A combination counts if a task may be released in it.
     """
     periods = [t.period // unit for t in taskset if t.name not in taskset.started]
     return math.prod(p + 1 for p in periods) - math.prod(periods)

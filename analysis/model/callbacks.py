@@ -38,7 +38,7 @@ class Callback(str, Enum):
 class Thread:
     """One thread that serves jobs of several tasks.  It is one client.
 
-    Its CPU and its priorities are those of each of its tasks.
+    All its tasks have its CPU and its priorities.
     """
 
     name: str

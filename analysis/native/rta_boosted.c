@@ -150,7 +150,7 @@ static inline int64_t outside(const struct rta_task *h, enum waiting waiting, in
 	return h->cpu_time + h->misc + 2 * update * h->eta;
 }
 
-/* The most time after its release at which an owner can begin the last @amount of its demand. */
+/* The longest time from an owner's release to the begin of the last @amount of its demand. */
 static inline int64_t owner_jitter(const struct rta *s, const struct rta_task *o, int64_t amount)
 {
 	return rta_max(o->end + s->theta - amount, 0);
@@ -187,7 +187,7 @@ static inline bool grouped(const struct rta_task *t, const struct rta_task *j)
 	return j->thread && (!t->eta || j->gpu_priority < t->gpu_priority);
 }
 
-/* Whether no less urgent user of the CPU has the same thread as the user at place @u - 1. */
+/* Whether the user at place @u - 1 is the least urgent of its thread's users on the CPU. */
 static bool first_of_thread(const struct rta *s, const struct rta_cpu *cpu, u32 u)
 {
 	u32 v;

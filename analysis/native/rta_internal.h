@@ -140,7 +140,7 @@ static inline int64_t rta_limit(const struct rta_task *t)
 	return t->deadline < t->period ? t->deadline : t->period;
 }
 
-/* R_h - @execution, at least 0: the most time after its release at which a job of @h begins its last @execution. */
+/* R_h - @execution, at least 0: the longest time from the release of a job of @h to its last @execution. */
 static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 {
 	return rta_max(h->response - execution, 0);

@@ -31,7 +31,7 @@ def mpcp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
 
 
 def fmlp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
-    """For each own request, one of each task of another CPU; of each lower task of its CPU, one more in all."""
+    """For each own request, one of each task of another CPU; in all, one of each lower task of its CPU."""
     listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, FMLP)]
     key = ("first come", task.cpu, task.priority, task.eta)
     listed.append(system.shared(key, lambda: _first_come(task, system)))

@@ -22,20 +22,20 @@ CHUNKS = 8
 
 @dataclass(frozen=True)
 class Grain:
-    """SMs of the smallest partition, and the step of sizes above it."""
+    """The SMs of the smallest partition, and the step between sizes."""
 
     least: int
     step: int
 
     def sizes(self, units: int) -> tuple[int, ...]:
-        """Sizes of partitions of a GPU with so many SMs, ascending."""
+        """The sizes of partitions of a GPU with ``units`` SMs, ascending."""
         return tuple(range(self.least, units + 1, self.step))
 
 
 #: By the major number of the compute capability, as NVIDIA documents it for cuDevSmResourceSplitByCount() in CUDA 12.
-#: CUDA 13 allows less on some parts (2 on 8.x and Tegra): whatever these rows allow, it allows too.
+#: CUDA 13 allows smaller sizes on some parts (2 on 8.x and Tegra), and everything that these rows allow.
 GRAINS = {6: Grain(1, 1), 7: Grain(2, 2), 8: Grain(4, 2), **dict.fromkeys((9, 10, 11, 12), Grain(8, 8))}
-#: The known facts about the GPU: for CU masks, for green contexts; else None.
+#: The known facts about the GPU: for CU masks and for green contexts; else None.
 Hardware = Topology | Grain | None
 #: In [[partition]], green_context is 0 to 255.
 MOST_CONTEXTS = 256

@@ -121,7 +121,7 @@ class _Hold:
         return self.own + sum(amount for _, amount in self.preempters)
 
     def demands(self, times: int) -> list[Demand]:
-        """The demands of ``times`` such waits.  The bound rests on the preempters even if they add no time."""
+        """The demands of ``times`` waits for it.  The bound rests on the preempters even if they add no time."""
         single = [Demand(TermKind.BLOCKING, times * self.own, LOCK_QUEUE, self.holder.name)]
         return single + [
             Demand(TermKind.BLOCKING, times * amount, LOCK_QUEUE, p.name, relied=True) for p, amount in self.preempters

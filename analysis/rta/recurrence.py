@@ -129,8 +129,8 @@ def _slope(demands: Sequence[Demand]) -> tuple[int, int]:
 def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
     """The least solution of the task's recurrence within its deadline, and within its period.
 
-    A job without any demand of its own still waits for its turn, also behind a job that is released at the instant at
-    which the first would complete.  The window of such a job is therefore one ns longer.
+    A job without any demand of its own still waits for its turn.  It also waits behind a job that is released at the
+    instant at which it would complete itself.  Therefore its window is one ns longer.
     """
     constant = sum(d.constant if isinstance(d, Shared) else 0 if d.period else d.amount for d in demands)
     closed = 0 if constant else 1

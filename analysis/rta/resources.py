@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Resources that one task at a time can hold, and how long holders delay a task (docs/readings/resources.md).
 
-Sections are parts of CPU segments.  A thread that spins for a resource or holds it keeps waking threads from its CPU.
+Sections are parts of CPU segments.  While a thread spins for a resource or holds it, no woken thread gets its CPU.
 If the woken thread is in a segment, that delay is a part of its wake-up (wakeups.py).
 """
 
@@ -27,7 +27,7 @@ Sections = Sequence[tuple[int, int, str]]
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests of a resource by a task and by what executes before it on its CPU.
+    """Requests of a resource by a task, and by the tasks that execute before it on its CPU.
 
     ``own``: the job's requests.  ``others``: for each other task, the requests of one job, the period and the jitter,
     ns.

@@ -121,7 +121,7 @@ Demands: TypeAlias = Callable[[Task, System], "Sequence[Demand | Shared]"]
 
 
 def recurring(kind: TermKind, task: Task, amount: int, lemma: str, system: System) -> Demand:
-    """``amount`` for each job of the task of which a part can execute in the window (readings: L3)."""
+    """``amount`` for each job of the task that can execute, at least partly, in the window (readings: L3)."""
     return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount))
 
 

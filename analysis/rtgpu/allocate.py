@@ -84,7 +84,7 @@ def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Re
 
 
 def least_units(system: System, units: Units) -> Allocation | None:
-    """The fewest units that each task needs, by descending priority (readings: least allocation); else None."""
+    """The fewest units that each task needs, by descending priority (readings: least allocation); None if one fails."""
     if _reserve(system, 0, units) > units.total:
         return None
     given = _down(system, units)

@@ -34,7 +34,7 @@ class Units:
     def of(cls, total: int, sizes: Sequence[int] = ()) -> Units:
         """``total`` units, of which a task may have one of ``sizes``, ascending; any number if there are none.
 
-        Raises ValueError unless the sizes are all multiples of one number, from some multiple on.
+        Raises ValueError unless the sizes are consecutive multiples of one number.
         """
         if not sizes:
             return cls(total)

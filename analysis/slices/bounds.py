@@ -81,7 +81,7 @@ def _by_deadline(task: Task, mates: Sequence[Task], system: System) -> Callable[
 
 
 def _meets(task: Task, mates: Sequence[Task], supply: Supply, system: System) -> bool:
-    """Whether tasks meet their deadlines by EDF, if they only use the GPU and nothing delays their jobs before."""
+    """Whether tasks meet their deadlines by EDF, if they only use the GPU and nothing delays them before it."""
     users = (task, *mates)
     only = all(t.eta == 1 and not t.cpu_time + t.misc_time and t.deadline <= t.period for t in users)
     undelayed = all(not h.cpu_time + h.misc_time for t in users for h in system.hpp(t))

@@ -31,7 +31,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A TSG: ``slice`` as it is set and as the hardware ``kept`` it (ns), its level, and the tasks that use it."""
+    """A TSG: its ``slice`` as set, the slice that the hardware ``kept`` (both ns), its level and its tasks."""
 
     slice: int
     kept: int

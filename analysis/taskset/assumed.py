@@ -57,7 +57,7 @@ def assumed(tables: Document, taskset: Taskset) -> Iterator[Assumed]:
 
 
 def of_tests(taskset: Taskset, modes: Collection[Waiting | None]) -> list[Assumed]:
-    """What tests for these waiting modes assume beside the file; None: tests where each task waits in its own mode."""
+    """What tests for these waiting modes assume beside the file; mode None: each task waits in its own mode."""
     return [one for one in taskset.assumed if one.key != "waiting" or not all(mode and mode.spins for mode in modes)]
 
 

@@ -70,7 +70,7 @@ class TasksetFile:
     both.
     ``theta_stated``: whether the file states the cost of a context switch, by itself or as a part of epsilon.
     ``clocks``: by task, the clocks during the measurement of its times, if the file states them.
-    ``workers``: the tasks with workers, and begin by yield, as reasons of commands that support neither to refuse.
+    ``workers``: problems for commands that support neither tasks with workers nor begin by yield.
     """
 
     path: Path
@@ -419,7 +419,7 @@ TURNS_COUNTED = (
 
 
 def assumptions(taskset: Taskset) -> Iterator[str]:
-    """The assumptions of every bound that the user may not have intended."""
+    """Assumptions of all bounds, which the user may not have intended."""
     platform = taskset.platform
     for name, producers in taskset.triggers.items():
         if len(producers) > 1:

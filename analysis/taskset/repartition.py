@@ -74,7 +74,7 @@ def _without_tables(path: Path, text: str) -> str:
 
 
 def _table(partition: Partition) -> str:
-    """The table of a part of the GPU in space; ``with_partitions`` notices what it leaves out."""
+    """The table of a part of the GPU in space; ``with_partitions`` notices if it omits a key."""
     values = {
         "name": f'"{partition.name}"', "compute_units": partition.compute_units,
         "cu_mask": None if partition.cu_mask is None else f'"{partition.cu_mask:#x}"',

@@ -29,7 +29,7 @@ def read_resources(
 
 
 def _check(one: Resource, known: dict[str, Task], path: Where, report: Mistakes) -> None:
-    """Each section names a task, is no longer than a CPU segment of it, and is on one CPU unless tasks spin."""
+    """Each section names a task and fits into one of its CPU segments; all are on one CPU unless tasks spin."""
     cpus: dict[int, str] = {}
     for at, section in enumerate(one.sections):
         where, name = (*path, at), section.task

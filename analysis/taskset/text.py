@@ -56,7 +56,7 @@ def decoded(path: Path, raw: bytes) -> str:
     return text
 
 
-#: The parser's messages, what is at the place where it stopped, and a message for users who do not know its grammar.
+#: The parser's message, the text where it stopped, and a message for users who do not know its grammar.
 _WORDS = (
     ("Invalid initial character", "}", "a table in braces does not end with a comma; leave the last one out"),
     ("Invalid initial character", "[\n#]|$", "a table in braces stands on one line; only [ ] goes over several"),

@@ -234,8 +234,8 @@ def placed_of(tasks: Taskset) -> str:
 def costs_of(taskset: Taskset) -> str:
     """The ``costs`` of a simulated trace: a hash of all its costs beside the tasks' own work.
 
-    The hash covers updates, switches with their region, the same in partitions, slices, wake-ups, chunks of copies,
-    slow-downs by other partitions, and begin by yield.  A run in which these cost less proves nothing.
+    The hash covers updates and switches (with their region), also those of partitions, slices, wake-ups, chunks of
+    copies, slow-downs by other partitions, and begin by yield.  A run in which these cost less proves nothing.
     """
     system = switching(taskset)
     one = system.platform
