@@ -153,7 +153,7 @@ def _longest(taskset: Taskset) -> int:
 
 
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
-    """The largest factor at which the test passes; None if it fails above 0, UNLIMITED if it passes at any.
+    """The largest factor at which the test passes; None: it fails at each above 0; UNLIMITED: it passes at any.
 
     If the test passes at 1, smaller factors are not tried: a last CPU segment of 0 ns can make a bound larger.
     """

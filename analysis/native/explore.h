@@ -3,9 +3,9 @@
  * Every schedule of a small system of integers, on the core that ships.
  *
  * Times are whole numbers.  At each instant the search tries both to release and not to release each task that may be
- * Times are whole numbers.  At each instant the search tries both to release and not to release each task that may be
  * released.  Each demand takes every whole number from best to worst.  CPUs that act at one instant act in ascending or
  * in descending order.  States that differ only in the time that has passed count as one.  So the longest
+ * response times found are the exact worst cases of such schedules.
  */
 #ifndef GPURT_EXPLORE_H
 #define GPURT_EXPLORE_H

@@ -97,7 +97,7 @@ struct gpurt_sim_resource {
 	u32 ceiling;
 };
 
-/* The end of each job of @from releases a job of @to.  A task that several release waits for each one's next end. */
+/* The end of each job of @from releases a job of @to.  If several release a task, it waits for each one's next end. */
 struct gpurt_sim_link {
 	u32 from, to;
 };

@@ -138,7 +138,7 @@ def _depends(task: Task, culprit: str) -> Failure:
 
 
 def _culprit(needs: Needs, failed: AbstractSet[str | None]) -> str | None:
-    """The alphabetically first of the tasks without a bound that a task needs; None if it needs none."""
+    """The first, by name, of the needed tasks that have no bound; None if all have one."""
     lost = [name for names in needs if not names.isdisjoint(failed) for name in names & failed if name]
     return min(lost, default=None)
 

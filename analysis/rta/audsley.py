@@ -2,8 +2,8 @@
 """GPU priority assignment: Audsley's method on GPU segments (ECRTS'24, sections 5.3 and 6.4).
 
 Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried.  Therefore
-the GPU priorities on a CPU are in the order of the CPU priorities, and no feasible assignment fails a later check of
-that order.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses D_h), and its
+the GPU priorities on a CPU are in the order of its CPU priorities.  They need no later check of that order, which could
+reject feasible assignments.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses D_h), and its
 bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU, for
 `boosted-suspend` up to one term.  A thread that serves several tasks has one level, which all its tasks share.
 docs/readings/gcaps.md, "Audsley", has the proof.

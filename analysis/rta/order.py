@@ -59,8 +59,8 @@ def equals_that_wait(taskset: Taskset, equals: Equals) -> str | None:
     """Why no bound holds where two GPU-using tasks of a CPU have the same priority; None if one can hold.
 
     A task that waits for the GPU and keeps its CPU can keep an equal that owns the GPU from that CPU.  Two tasks are
-    enough for this under policy `job`, where one gets the GPU while the other spins for it, and also where one task
-    sleeps while it owns the GPU and the other spins.  Where all tasks spin under `segment`, the owner must sleep at the
+    enough under policy `job`, where one gets the GPU while the other spins for it.  Two are also enough if one sleeps
+    while it owns the GPU and the other spins.  Where all tasks spin under `segment`, the owner must sleep at the
     update lock when its segment ends.  Only a GPU-using task of another CPU makes the owner sleep there.
     """
     seen: dict[tuple[int, int], str] = {}
