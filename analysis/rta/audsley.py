@@ -3,9 +3,9 @@
 
 Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried.  Therefore
 the GPU priorities on a CPU are in the order of its CPU priorities.  They need no later check of that order, which could
-reject feasible assignments.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses D_h), and its
-bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU, for
-`boosted-suspend` up to one term.  A thread that serves several tasks has one level, which all its tasks share.
+reject feasible assignments.  A task's test depends only on the set of tasks with higher GPU priority (every jitter
+uses D_h), and its bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each
+CPU, for `boosted-suspend` up to one term.  A thread that serves several tasks has one level, which its tasks share.
 docs/readings/gcaps.md, "Audsley", has the proof.
 """
 
