@@ -483,15 +483,21 @@ FIELDS: dict[type[Any], dict[str, tuple[type[Any], Any]]] = {
 }
 
 
+#: Facts of a GPU that only a host has whose jobs share units.
+OF_UNITS = ("units_held", "jobs", "unit_clients", "jobs_done", "jobs_late", "jobs_skipped", "jobs_lost", "jobs_overdue")
+
+
 def _read(record: type[_Record], message: Message, **given: Any) -> _Record:
     """A dataclass from a message's attributes, which have the fields' names; a missing attribute is 0 or the default.
 
     Raises:
-        DeviceError: an enumeration has no member of that number.
+        DeviceError: an enumeration has no member of that number, or a fact of a GPU or a client is missing.
     """
     for name, (kind, default) in FIELDS[record].items():
         if name not in given:
             there = name.upper() in message.attributes
+            if not there and default is MISSING and record in (GpuStatus, ClientInfo) and name not in OF_UNITS:
+                raise DeviceError(f"the host does not say {name}: use the host's release")
             if issubclass(kind, Words):
                 given[name] = _known(message, name.upper(), kind)
             elif there or default is MISSING:

@@ -54,6 +54,17 @@ def test_refusals_say_why(host: Path, call: Callable[[Control], None], words: st
         assert plane.status()
 
 
+@pytest.mark.parametrize("fact", ["LATE", "TIER", "POLICY", "STUCK_COUNT"])
+def test_a_status_without_a_fact_is_refused(host: Path, fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 0 it would be the good case."""
+    with control(str(host)) as plane:
+        (message,) = plane._link.request(Command.GET_STATUS, {})
+        del message.attributes[fact]
+        monkeypatch.setattr(plane._link, "request", lambda *_: [message])
+        with pytest.raises(DeviceError, match=f"does not say {fact.lower()}"):
+            plane.status()
+
+
 def test_an_unknown_policy_is_a_usage_error(host: Path) -> None:
     with control(str(host)) as plane, pytest.raises(UsageError, match="not one of"):
         plane.set_policy("fair")

@@ -273,6 +273,8 @@ def test_a_real_time_thread_of_a_tasks_process_that_is_no_tasks(policy: str, hel
     for looks in (joined_looks(host, earlier), joined_looks(earlier, host)):
         found = [one.defeats for one in objections(file, looks.named(file)) if one.code is Code.CPU_STRANGER]
         assert found == ([] if defeats is None else [defeats])
+    other = under(policy, clients=[replace(CLIENT, comm="x", priority=0, own_priority=0)], threads={4711: [helper]})
+    assert (Code.CPU_STRANGER in {one.code for one in objections(file, other)}) == (defeats is not None)
     raised = replace(host, threads={4711: [(44, [0])]}).named(file)
     assert (Code.CPU_STRANGER in {one.code for one in objections(file, raised)}) == (policy != "boosted")
 

@@ -143,7 +143,7 @@ def test_a_thread_that_may_have_spun_in_its_segment_and_slept_elsewhere(
     events = [*job("fast", 0, 0, 6000, executed * 1000), *segment("fast", 0, 2500)]
     judge = Judge(file, {})
     found(judge, events)
-    assert judge.unsure == unsure
+    assert judge.slept.unsure == unsure
 
 
 @pytest.mark.parametrize(("owned", "long"), [(30_000, False), (90_000, True)])

@@ -29,6 +29,8 @@ def client_objections(file: TasksetFile, host: Host) -> Iterator[Objection]:
     for one in host.clients:
         names = host.names.get(one.pid, ())
         yield from _any(one, [tasks[name] for name in names], alone)
+        if not names:
+            yield from _before(file, _process(one), host.threads.get(one.pid, ()), f"taskset -acp CPUS {one.pid}")
         if len(names) == 1:
             task = tasks[names[0]]
             yield from _of(file, one, task)

@@ -61,7 +61,7 @@ def _both(before: Mapping[int, Threads], after: Mapping[int, Threads]) -> dict[i
 def _judged_of(one: ClientInfo) -> tuple[object, ...]:
     """The facts for which a client may be objected to: looks that differ in them are kept."""
     return (one.gpu, one.client, one.priority, one.own_priority, one.form, one.group, one.kept, one.yields, one.exempt,
-            one.demoted, one.barred)  # fmt: skip
+            one.demoted, one.barred, one.on_overrun, one.budget_ns < one.period_ns)  # fmt: skip
 
 
 def saved(host: Host) -> str:

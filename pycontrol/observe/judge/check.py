@@ -97,7 +97,7 @@ def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
 class Judged:
     """The verdict on a run: a line for each task of the file, the findings in order of time, and each chain.
 
-    ``unsure``: see Judge.
+    ``unsure``: see Slept.
     """
 
     lines: Sequence[TaskCheck]
@@ -167,7 +167,7 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
         level = priorities.get(event.task)  # the highest in the trace, if the event does not state its own
         findings += judge.feed(event, level if level is None or event.priority is None else event.priority)
     findings += judge.advance(trace.end)
-    return Judged(task_lines(judge, _ended(trace, file)), findings, judge.chains, judge.unsure)
+    return Judged(task_lines(judge, _ended(trace, file)), findings, judge.chains, judge.slept.unsure)
 
 
 def _last_release(trace: Trace) -> int | None:

@@ -76,7 +76,7 @@ class Judge:
         self._limits = Limits(file, self.policy, gpus)
         self._segments = Segments(self.policy, self._limits, self._log, file.gpu_priorities, _homes(file))
         self._serving = Serving(file.taskset, self._log)
-        self._slept = Slept(self._log)
+        self.slept = Slept(self._log)
         self._latest = self._released = 0
         self._idle: tuple[int, dict[What, None]] = 0, {}  # since when, and which assumptions broke before
 
@@ -84,11 +84,6 @@ class Judge:
     def counts(self) -> Counter[tuple[What, str]]:
         """The number of findings by kind and task; the task is empty if a finding is about none."""
         return self._log.counts
-
-    @property
-    def unsure(self) -> set[str]:
-        """The tasks that suspend according to the file, although a job of each may have spun: see Slept."""
-        return self._slept.unsure
 
     @property
     def chains(self) -> Sequence[ChainCheck]:
@@ -237,10 +232,10 @@ class Judge:
         self._observe(task.name, event.duration)
         self._check_cpu_time(task, event)
         if self.policy.owned:
-            self._slept.job(task, job, event, self._limits.updates(task))
+            self.slept.job(task, job, event, self._limits.updates(task))
         if job.start is not None and self._alone(seen) and (self.policy.owned or not task.uses_gpu):
             most = self._limits.off_cpu(task, event.time - job.start)
-            self._slept.outside(task, job, event, most, self._limits.updates(task))
+            self.slept.outside(task, job, event, most, self._limits.updates(task))
         if job.begun > task.eta > 0 and not task.best_effort:
             text = f"had {job.begun} GPU segments, the file declares {task.eta}"
             self._log.add(event.time, What.SEGMENT, task.name, text, event.job)
