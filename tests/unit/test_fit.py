@@ -288,6 +288,13 @@ def test_what_cannot_be_seen_is_said() -> None:
         said = {one.code.value: one.text for one in objections(file, known)}
         assert set(said) == {"cpu-stranger", "cpus"}
         assert "/proc hides it" in said["cpu-stranger"]
+    for count in (1, 2):
+        parts = [f'[[partition]]\nname = "{name}"\ncompute_units = 4\nmig = "MIG-{name}"\n' for name in "ab"[:count]]
+        divided = text("segment").replace("[platform]", "[platform]\ncompute_units = 8", 1) + "".join(parts)
+        for task, part in (("camera", "a"), ("lidar", "ab"[count - 1])):
+            divided = divided.replace(f'name = "{task}"', f'name = "{task}"\npartition = "{part}"', 1)
+        found = objections(parse(Path("set.toml"), divided), host)
+        assert ("GPU 3 of a host stands for several GPU instances" in str(fit.lines(found))) == (count == 2)
 
 
 @pytest.mark.parametrize("left_out", ["strangers", "unseen", "threads", "exempted"])
