@@ -559,6 +559,8 @@ def test_a_file_with_turns_is_for_a_host_with_turns(
     host = under("segment", replace(REAL, **changes))
     found = [one.text for one in objections(file, host) if one.code is Code.BEGIN]
     assert [why in one for one in found] == ([True] if why else [])
+    nobody = under("segment", replace(REAL, **{**changes, "ready": None, "at_once": None}))
+    assert [one.text for one in objections(file, joined_looks(host, nobody)) if one.code is Code.BEGIN] == found
 
 
 @pytest.mark.parametrize("broken", ["", "[]", "{}", '{"gpus": 3}', '{"gpus": [{}]}', "null", "nan"])

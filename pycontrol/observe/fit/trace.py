@@ -28,16 +28,16 @@ def joined_looks(before: Host, after: Host) -> Host:
 
     ``policy`` is a policy that a GPU had before and no longer has.
     """
-    late = {one.gpu: (one.late, one.ready or 0) for one in before.gpus}
+    first = {one.gpu: one for one in before.gpus}
     had = {one.gpu: one.policy.word for one in before.gpus}
     others = [had[one.gpu] for one in after.gpus if had.get(one.gpu, one.policy.word) != one.policy.word]
     others_threads = _both(*({pid: one[2] for pid, one in look.strangers.items()} for look in (before, after)))
     clients = {_judged_of(one): one for one in (*before.clients, *after.clients)}
-    gpus = [(one, *late.get(one.gpu, (0, 0))) for one in after.gpus]
+    gpus = [(one, first.get(one.gpu, one)) for one in after.gpus]
     return replace(
         after,
-        gpus=[replace(one, late=max(one.late, was), ready=one.ready if one.ready is None else max(one.ready, ready))
-              for one, was, ready in gpus],
+        gpus=[replace(one, late=max(one.late, was.late), ready=_more(one.ready, was.ready),
+                      at_once=_more(one.at_once, was.at_once)) for one, was in gpus],
         clients=list(clients.values()), policy=before.policy or next(iter(others), None),
         raises=after.raises if before.raises is None else before.raises,
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
@@ -48,6 +48,10 @@ def joined_looks(before: Host, after: Host) -> Host:
         exempted=list(dict.fromkeys([*before.exempted, *after.exempted])),
         clocks=distinct_looks([*before.clocks, *after.clocks]),
     )  # fmt: skip
+
+
+def _more(one: int | None, other: int | None) -> int | None:
+    return max((number for number in (one, other) if number is not None), default=None)
 
 
 def _both(before: Mapping[int, Threads], after: Mapping[int, Threads]) -> dict[int, Threads]:
