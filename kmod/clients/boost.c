@@ -56,7 +56,7 @@ const char *gpurt_boost_why_not(void)
 	return gpurt_raised_possible() ? NULL : "policy boosted needs raised threads, which this kernel does not allow";
 }
 
-/* Called with the lock held, hence before the driver forgets the client.  Whether all its work has completed. */
+/* Called with the lock held, hence before the driver forgets the client.  Whether the awaited work is done. */
 static bool has_completed(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;

@@ -143,9 +143,7 @@ void gpurt_updates_init(struct gpurt_gpu *gpu)
 	INIT_WORK(&r->aftermath, aftermath);
 }
 
-/*
- * Called with the GPU held alive, when other TSGs than before are on the runlist beside the runner.
- */
+/* Called with the GPU held alive, after the driver has changed which TSGs are on the runlist beside the runner. */
 void gpurt_updates_refresh(struct gpurt_gpu *gpu)
 {
 	struct gpurt_update u = { .decide = gpurt_runlist_renew, .level = GPURT_GATE_CONTROL };
