@@ -3,8 +3,8 @@
 
 No event says which value a job read, so links are derived as docs/readings/chains.md defines them.  A sampled link
 leads from the producer's last job that had ended when the consumer's job started.  A triggered link leads from the
-producer's job with the consumer's number, if programs pass numbers on; otherwise from the last job that had started
-when the consumer's job was released.  A program may tell its consumer before it says that its job is over.
+producer's job with the consumer's number, if programs pass numbers on.  If not, it leads from the last job that had
+started when the consumer's job was released.  A program may tell its consumer before it says that its job is over.
 """
 
 from __future__ import annotations

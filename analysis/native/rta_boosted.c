@@ -242,8 +242,8 @@ static inline int64_t raised(const struct rta *s, const struct rta_task *t, int6
 
 /*
  * Pushes the demand of a task above, or of an equal; returns the constant part.  A task above that never sleeps has no
- * jitter.  @late: the time that tasks of at most @h's priority sleep, as far as it counts as sleep; @above: the
- * segments of tasks above @h that count so.  @waiting: CPU-only tasks are above @h.
+ * jitter.  @late: the time that tasks of at most @h's priority sleep, if charged as sleep; @above: segments of tasks
+ * above @h whose sleep is charged as sleep.  @waiting: CPU-only tasks are above @h.
  */
 static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
 				  const struct charges *c, int64_t late, int64_t above, bool waiting)

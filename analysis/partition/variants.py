@@ -66,7 +66,7 @@ class Allocation:
 def run_variant(
     workload: Workload, variant: str, order: str = LIST_ORDERS[0], merger: Merger | None = None
 ) -> Allocation | Infeasible:  # fmt: skip
-    """The result of a variant for the workload.  If it does not fit, the heuristic stopped at it."""
+    """The result of a variant for the workload.  One that does not fit is where the heuristic stopped."""
     merger = merger or Merger(workload)
     start = merger.singles
     if isinstance(start, Infeasible):

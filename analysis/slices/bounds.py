@@ -26,7 +26,7 @@ SPINNING = "readings: time partitions, busy waiting"
 
 
 def demands(sharing: Sharing, waiting: Waiting | None = Waiting.SUSPEND) -> Demands:
-    """The formula for tasks that share a TSG in that order.  ``waiting``: of all tasks; None: of each its own."""
+    """The formula for tasks that share a TSG in that order.  ``waiting``: all tasks' mode; None: each its own."""
     return partial(_formula, sharing=sharing, waiting=waiting)
 
 
