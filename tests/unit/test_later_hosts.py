@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, State
 from gpurt.errors import DeviceError
-from pycontrol.link.control import Control, EventRecord
+from pycontrol.link.control import FIELDS, ClientInfo, Control, EventRecord, GpuStatus
 from pycontrol.link.netlink import HEADER, SOCKET_FAMILY, Link, Message, Value, decode, encode
 
 ADVICE = "which this release of gpurt does not know: use the host's release"
@@ -59,10 +61,12 @@ def test_a_message_of_a_later_release() -> None:
     ],
 )  # fmt: skip
 def test_a_number_of_a_later_release(ask: Callable[[Control], object], name: str, count: int) -> None:
+    whole: dict[str, Any] = {one.upper(): kind() if kind in (int, str) else 0 for record in (GpuStatus, ClientInfo)
+                             for one, (kind, default) in FIELDS[record].items() if default is MISSING}  # fmt: skip
     for number in range(count):
-        assert ask(Control(Later(**{name: number}), "later"))
+        assert ask(Control(Later(**{**whole, name: number}), "later"))
     with pytest.raises(DeviceError, match=f"the host sends {name.lower()} {count}, {ADVICE}"):
-        ask(Control(Later(**{name: count}), "later"))
+        ask(Control(Later(**{**whole, name: count}), "later"))
 
 
 def test_an_update_for_a_reason_of_a_later_release() -> None:
