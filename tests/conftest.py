@@ -70,7 +70,7 @@ def _leave_or_kill(
     process: subprocess.Popen[bytes], kind: type[BaseException] | None, error: BaseException | None,
     trace: TracebackType | None,
 ) -> None:  # fmt: skip
-    """If a test fails inside `with subprocess.Popen`, does not wait for a process that the test would have ended."""
+    """Leaves `with subprocess.Popen` of a failing test without a wait for a process that the test would have ended."""
     if kind is not None and process.poll() is None:
         process.kill()
     _leave(process, kind, error, trace)

@@ -52,7 +52,7 @@ class Parameters:
 def generate_zahaf(parameters: Parameters, seed: int, count: int) -> Structs:
     """``count`` tasksets, one in each row.
 
-    A taskset is drawn again if a task fails lemma 2; UUniFast-Discard cannot simply mean u_i <= 1 here.
+    A taskset is drawn again if a task fails lemma 2; the condition of UUniFast-Discard cannot be u_i <= 1 here.
     """
     random = np.random.default_rng([seed, parameters.tasks, round(1000 * parameters.utilization), parameters.units])
     found = [_draw(parameters, random, count)]

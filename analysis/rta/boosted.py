@@ -279,7 +279,7 @@ class _Charges:
         yield Demand(TermKind.BLOCKING, amount + switch, SHORT, h.name)
 
     def _remote(self) -> Iterator[Demand]:
-        """The demands of owners on other CPUs: all from GPU priority ``level`` up; of the rest only switches back."""
+        """The demands of owners on other CPUs: all from GPU priority ``level`` up; of others only the switches back."""
         spun = self.switching or (bool(self._before) and self.form.holds(self.task))
         switch = self.system.taskset.platform.longest_switch if spun else 0
         for w in self.system.gpu_tasks:

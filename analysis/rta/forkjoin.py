@@ -302,7 +302,7 @@ def _switched(task: Task, length: int, switch: int) -> Task:
 
 
 def refusal_of_workers(name: str, taskset: Taskset, *, able: bool, holds: bool, assigns: bool) -> str | None:
-    """Why a test has no bound beside workers; ``able``, ``holds``: whether it bounds workers, and segments held."""
+    """Why a test has no bound beside workers; ``able``, ``holds``: whether it bounds workers, and holds."""
     if not taskset.forks:
         return None
     first = taskset.forks[0].task
