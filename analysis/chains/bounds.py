@@ -47,7 +47,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Bounded:
-    """The bounds of a chain by the file's keys, or ``why`` there are none."""
+    """The bounds of a chain by the file's keys; ``why``: the reason if there are none."""
 
     chain: Chain
     latencies: dict[str, Latency]

@@ -18,7 +18,7 @@ enum gpurt_explore_flags {
 };
 
 struct gpurt_exploration {
-	u64 most_states;		/* the search gives up beyond, or after 200 times as many ways */
+	u64 most_states;		/* the search gives up beyond this, or after 200 times as many ways */
 	u32 flags;			/* enum gpurt_explore_flags */
 	u32 late;			/* result: 1 + the first task or measure found beyond its limit; 0: none */
 	u64 states, steps;		/* result: different states, and ways followed between them */

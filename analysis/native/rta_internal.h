@@ -90,7 +90,7 @@ struct rta_formula {
 	const char *name;
 	rta_demands *demands;
 	const struct rta_segmented *segmented;	/* NULL: bounds do not use single segments */
-	bool windows;	/* it charges other tasks' demands once for each segment of the task, not once */
+	bool windows;	/* it charges other tasks' demands once for each segment of the task, not once in all */
 };
 
 /* The formula at index @place of the table; NULL beyond the last. */

@@ -88,8 +88,8 @@ struct yielding {
 	bool off;		/* its group is off */
 	bool posted;		/* it has posted to the host that it is in a segment */
 	bool renewed;		/* it has posted since the host last read */
-	bool free;		/* it began without asking; otherwise it */
-	bool waits;		/* waits, or waited, until it is alone */
+	bool free;		/* it began without asking */
+	bool waits;		/* it waits until it is alone */
 	bool known;		/* the host knows of a segment */
 	bool takes_off;		/* the order takes it off; else puts it on */
 	enum order order;
@@ -164,7 +164,7 @@ struct chooser {
 struct sim {
 	const struct gpurt_sim_config *config;
 	struct chooser *chooser;	/* explore.c; NULL: draws at random, and ties have one order */
-	struct job_task **own;		/* the array that cpu.own point into */
+	struct job_task **own;		/* the array into which cpu.own points */
 	struct part *parts;
 	struct gpurt_whole whole;	/* the GPU of the parts, if they slow each other down */
 	struct job_task *tasks;
