@@ -36,8 +36,8 @@ static int64_t found(struct rta *s, const struct rta_formula *formula, struct rt
 }
 
 /*
- * Makes the bounds of entries from @from on known to lower priorities, once all tasks of their priority are done: equals
- * use each other's deadlines.  Entry @i is next.  Returns the first entry whose bound is not used.
+ * Makes the bounds of entries from @from on known to lower priorities, once all tasks of their priority are done:
+ * equals use each other's deadlines.  Entry @i is next.  Returns the first entry whose bound is not used.
  */
 static u32 settle(struct rta *s, u32 from, u32 i)
 {

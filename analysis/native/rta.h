@@ -43,9 +43,9 @@ int gpurt_rta_verdict(const struct gpurt_columns *columns, u32 place);
 /*
  * Finds the bounds of all tasks.  Writes for each task, by its index, its @state (enum gpurt_rta_state), and to @wcrt
  * its least solution, even if the bound was withdrawn; -1: none.  Writes to @end the solution for a job up to the end
- * of its last GPU segment, where the formula uses it, else @wcrt.  If the state is GPURT_RTA_DEPENDS, writes to @culprit
- * the index of the task without a bound; of several, the one of lowest @rank.  Returns 0, GPURT_RTA_REFUSED, or an
- * error.
+ * of its last GPU segment, where the formula uses it, else @wcrt.  If the state is GPURT_RTA_DEPENDS, writes to
+ * @culprit the index of the task without a bound; of several, the one of lowest @rank.  Returns 0, GPURT_RTA_REFUSED,
+ * or an error.
  */
 int gpurt_rta_bounds(const struct gpurt_columns *columns, u32 place, const u32 *rank, u8 *state, int64_t *wcrt, int64_t *end,
 		     u32 *culprit);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The table of compiled formulas.  A row of the registry (analysis/answers/registry.py) refers to a formula by its name and
- * states all other facts of the test.
+ * The table of compiled formulas.  A row of the registry (analysis/answers/registry.py) refers to a formula by its name
+ * and states all other facts of the test.
  */
 #include "rta_internal.h"
 
