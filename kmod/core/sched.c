@@ -51,7 +51,7 @@ u32 gpurt_client_level(const struct gpurt_sched_client *c)
 	return g->demoted ? 0 : g->level;
 }
 
-/* How long the client, and since its join the group, was the runner, up to the last decision.  Needs no lock. */
+/* How long the client was the runner, up to the last decision; once it is a member, its group.  Needs no lock. */
 u64 gpurt_client_held(const struct gpurt_sched_client *c)
 {
 	const struct gpurt_sched_client *e = c->entry;
