@@ -45,7 +45,7 @@ static void hear(struct gpurt_client *client)
 	if (!gpurt_gpu_hold(client->gpu, &token))
 		return;
 	gpurt_client_hear(client);
-	/* Only if its segment has ended while its group owns the GPU: any thread can cause news at any rate. */
+	/* Needed only if its segment has ended while its group owns the GPU.  Any thread can cause news at any rate. */
 	if (!READ_ONCE(client->core.depth) && READ_ONCE(client->boost.raised.task))
 		gpurt_boost_look(client);
 	gpurt_gpu_release(client->gpu, token);

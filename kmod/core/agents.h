@@ -233,7 +233,7 @@ struct gpurt_agents {
 	bool wait;			/* an update fails rather than go on without a late process */
 	bool open;			/* the last step `off` is over: @only may run */
 	bool failed;			/* the last update failed */
-	bool yields;			/* the most urgent process may begin beside others; by the host */
+	bool yields;			/* the most urgent process may begin beside others; set by host */
 	bool beside;			/* the most urgent process may stay on beside @only */
 	bool lazy;			/* @only began by yield, and no other is taken off yet */
 	u64 lazy_until;
