@@ -15,7 +15,7 @@ from placed import COUPLED
 
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
-from analysis.traces.trace import About, Event, Kind, Trace, costs_of
+from analysis.traces.trace import HOST, About, Event, Kind, Trace, costs_of
 from pycontrol.observe.judge.check import Judged, TaskCheck, why_no
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -204,8 +204,9 @@ def test_a_file_with_larger_times_was_not_what_executed(gpurt: Gpurt, run: Trace
         replace(run, meta={key: value for key, value in run.meta.items() if key != fact}).save(path)
         code, _, err = gpurt("trace", "check", path, TWO)
         assert (code, f"it does not say {fact}" in err) == (3, True)
-    replace(run, tasks={}).save(path)
-    assert gpurt("trace", "check", path, TWO)[0] == 3
+    for lacks in ({"tasks": {}}, {"meta": run.meta | {"clock": "CLOCK_MONOTONIC", HOST: "{}"}}):  # how it was placed
+        replace(run, **lacks).save(path)
+        assert gpurt("trace", "check", path, TWO)[0] == 3
 
 
 @pytest.mark.parametrize(("key", "value", "why"), [

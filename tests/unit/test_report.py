@@ -542,7 +542,7 @@ def test_a_trace_that_is_no_evidence_is_refused(gpurt: Gpurt, run: Path, tmp_pat
         changed(run, tmp_path / "c.json", tasks={"detector": known["detector"]}): "lacks the file's task mapper",
         changed(run, tmp_path / "d.json",
                 tasks={**known, "detector": replace(known["detector"], priority=3)}): "priority 3 there",
-        changed(run, tmp_path / "e.json", tasks={}, events=(Event(1, Kind.RELEASE, "x"),)): "none of which is a task",
+        changed(run, tmp_path / "e.json", tasks={}, events=(Event(1, Kind.RELEASE, "x"),)): "lacks the file's task",
     }  # fmt: skip
     for path, message in cases.items():
         code, out, err = gpurt("report", TWO, "--elsewhere", "--trace", path, "-o", page)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis.model import Task, Waiting
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from analysis.traces.trace import Kind, Trace, costs_of, placed_of, traced_times
+from analysis.traces.trace import HOST, Kind, Trace, costs_of, placed_of, traced_times
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.observe.fit import fit
@@ -37,8 +37,9 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             return f"{visible(name)} has a deadline of {was} there, and of {now} in the file"
         if there.priority is not None and there.priority != task.priority:
             return f"{visible(name)} has priority {there.priority} there, and {task.priority} in the file"
-    facts = {"policy", "waiting", "times", "placed"} if known or simulated else set()
-    facts |= {"costs"} if simulated else {"scheduling", "placement"} if known else set()
+    run = known and HOST in recorded.meta  # else nothing is known of its host, which is an objection
+    facts = {"policy", "waiting", "times", "placed"} if run or simulated else set()
+    facts |= {"costs"} if simulated else {"scheduling", "placement"} if run else set()
     if lacking := sorted(facts - recorded.meta.keys()):
         return f"it does not say {lacking[0]}"
     if (times := recorded.meta.get("times")) is not None and times != traced_times(_made_up(recorded, file)):
