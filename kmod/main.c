@@ -6,15 +6,15 @@
  *	uapi/, compat.h, drv/drv.h, drv/port.h	interfaces, and the differences between kernels
  *	core/		the scheduler: no lock, clock or allocation; the user-space host has the same code
  *	base/		files without clients: work queues, tracepoints, orders of waiters and of processes, rules
- *	state/		structures of clients, descriptors and GPUs; code that finds, notifies, wakes and ends them
+ *	state/		structures of clients, descriptors and GPUs; code that finds, notifies, wakes, raises, ends them
  *	decide/		one decision about a GPU at a time (gate.c), and the update of its runlist
- *	clients/	a client from begin to end: decisions, waits, copies, raised threads, budgets, rules
+ *	clients/	a client from begin to end: decisions, waits, copies, budgets, rules
  *	calls/		entry points: ioctl, netlink, GPUs that drivers register
  *	drv/		the drivers inside the module, the port to patched ones, and gpurt-vgpu.ko
  *	main.c		puts them together
  *
- * Upward calls are callbacks: struct gpurt_seam (deciding), exits.h (the end of a process), and work items.  The
- * self-tests and the KUnit suites stand in tests/.  docs/locks.md has the order of all locks.
+ * Upward calls are callbacks: exits.h (the end of a process), and work items.  The self-tests and the KUnit suites
+ * stand in tests/.  docs/locks.md has the order of all locks.
  */
 #include <linux/module.h>
 
@@ -30,17 +30,6 @@
 #include "state/exits.h"
 #include "tests/selftest.h"
 
-static const struct gpurt_seam seam = {
-	.raise = gpurt_boost_wanted,
-	.is_owners = gpurt_boost_is_owners,
-	.spins = gpurt_boost_spins,
-	.waits = gpurt_boost_waits,
-	.handed = gpurt_boost_handed,
-	.passed = gpurt_boost_passed,
-	.completed = gpurt_boost_completed,
-	.reap = gpurt_client_reap,
-};
-
 static const struct gpurt_exits_ops exits = {
 	.take_off = gpurt_client_take_off,
 	.gone = gpurt_file_gone,
@@ -50,7 +39,6 @@ static int __init gpurt_init(void)
 {
 	int err;
 
-	gpurt_seam = &seam;
 	gpurt_clients_start(gpurt_client_destroy);
 	gpurt_job_find_tracepoints();
 	err = gpurt_selftest();

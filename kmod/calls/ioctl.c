@@ -67,39 +67,26 @@ static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
 	return 0;
 }
 
-/* Whether a thread of the client is raised, or may have to be lowered. */
-static bool is_raised(const struct gpurt_client *client)
+/*
+ * Begins a segment.  Under policy `boosted` the outermost one is that of a thread that may be raised.  Where none is,
+ * nor has to be lowered, that costs next to nothing.
+ */
+static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
 {
-	return READ_ONCE(client->boost.raised.task);
-}
-
-/* Begins a segment.  Under policy `boosted` the thread of an outermost begin must have the right to be raised. */
-static noinline int begin_boosted(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
-{
-	bool raised;
+	bool boosted, raised = false;
 	int err;
 
 	do {
-		err = gpurt_boost_begins(client, own, b, &raised);
+		boosted = READ_ONCE(client->gpu->sched.policy) == GPURT_POLICY_BOOSTED ||
+			  READ_ONCE(client->boost.raised.task);
+		err = unlikely(boosted) ? gpurt_boost_begins(client, own, b, &raised) : 0;
 		if (err)
 			return err;
 		err = gpurt_client_begin(client, own, b->priority, form, &b->state);
-		gpurt_boost_returns(client, raised);
+		if (unlikely(boosted))
+			gpurt_boost_returns(client, raised);
 	} while (err == -EAGAIN);
 	return err;
-}
-
-/* Begins a segment.  Where no thread is raised, the check costs next to nothing. */
-static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
-{
-	int err;
-
-	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED && !is_raised(client))) {
-		err = gpurt_client_begin(client, own, b->priority, form, &b->state);
-		if (err != -EAGAIN)
-			return err;
-	}
-	return begin_boosted(client, own, form, b);
 }
 
 static long do_begin(struct gpurt_client *client, union gpurt_argument *a)
@@ -114,7 +101,7 @@ static long do_begin(struct gpurt_client *client, union gpurt_argument *a)
 		return wait_for_grant(client, b);
 	if (b->priority && !may_have(own, b->priority))
 		return -EPERM;
-	form = gpurt_boost_form_of(client, b->flags);
+	form = gpurt_boost_form_of(client, gpurt_boost_stated(b->flags));
 	if (form == GPURT_FORM_FENCE && !client->gpu->ops.work)
 		return -EOPNOTSUPP;
 	err = begin(client, own, form, b);
@@ -135,9 +122,9 @@ static long do_end(struct gpurt_client *client, union gpurt_argument *a)
 		err = gpurt_wait_for(client, &drained);
 	if (err)
 		return err;
-	raised = is_raised(client) && gpurt_boost_ends(client);
+	raised = gpurt_boost_ends(client);
 	err = gpurt_client_end(client);
-	if (raised || is_raised(client))
+	if (raised || READ_ONCE(client->boost.raised.task))
 		gpurt_boost_returns(client, raised);
 	return err;
 }

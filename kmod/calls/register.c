@@ -21,6 +21,7 @@ static struct gpurt_gpu *assemble(const struct gpurt_driver_ops *ops, void *driv
 	gpurt_stuck_init(gpu);
 	gpurt_runlist_init(gpu);
 	gpurt_updates_init(gpu);
+	gpurt_aftermath_init(gpu);
 	gpurt_policy_init(gpu);
 	return gpu;
 }

@@ -49,7 +49,7 @@ static void handed(struct gpurt_gpu_bus *bus, struct gpurt_bus_node *old, u64 no
 		client = client_of(n);
 		tell(client, GPURT_EVENT_COPY_BEGIN, now, n->waited);
 		if (!n->level)
-			gpurt_exits_copies(client);
+			gpurt_exits_holds(client);
 		if (client->copier.task)
 			wake_up_process(client->copier.task);
 	}
@@ -269,7 +269,7 @@ int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 	} else {
 		/* gpurt_exits_calm() may have seen the client in between, without the bus. */
 		if (!c->node.level)
-			gpurt_exits_copies(client);
+			gpurt_exits_holds(client);
 		set_timer(bus);
 	}
 	err = await(client, copy);

@@ -222,14 +222,9 @@ static void take_off(struct kthread_work *work)
 {
 	struct gpurt_client *client = container_of(work, struct gpurt_client, take_off);
 	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = gpurt_level_now(client) };
-	struct gpurt_gpu *gpu = client->gpu;
-	int token;
 
 	gpurt_dep_begin(&client_take_off);
-	if (gpurt_gpu_hold(gpu, &token)) {
-		gpurt_gate_update(gpu, &u);
-		gpurt_gpu_release(gpu, token);
-	}
+	gpurt_update(client->gpu, &u);
 	gpurt_dep_end(&client_take_off);
 	gpurt_client_put(client);
 }

@@ -9,8 +9,8 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
-#include "core/boost.h"
 #include "core/budget.h"
+#include "state/boost.h"
 #include "state/team.h"
 
 /* client.c.  Clients come and go, and decisions are taken for them. */
@@ -42,6 +42,9 @@ void gpurt_wait_polled(struct gpurt_client *client);
 void gpurt_client_hear(struct gpurt_client *client);
 void gpurt_news_init(struct gpurt_client *client);
 void gpurt_news_stop(struct gpurt_client *client);
+
+/* aftermath.c.  What follows an update. */
+void gpurt_aftermath_init(struct gpurt_gpu *gpu);
 
 /* policy.c.  A GPU's policy, and the way in which policy `job` notices.  The policies' decisions are core/sched.c. */
 #define GPURT_POLICY_SPANNED \
@@ -93,7 +96,6 @@ void gpurt_allowances_forget_gpu(u32 index);
 void gpurt_allowances_clear(void);
 
 /* group.c.  Descriptors join groups, and their clients take their seats. */
-bool gpurt_groups_possible(void);
 int gpurt_group_check(struct gpurt_file *file, const char *name, u32 index, u32 *entering);
 int gpurt_group_join(struct gpurt_file *file, const struct gpurt_group_join *asked, u32 own);
 int gpurt_group_moved(struct gpurt_file *file, const char *name);
@@ -113,85 +115,5 @@ void gpurt_bus_leave(struct gpurt_client *client);
 
 void gpurt_bus_start(struct gpurt_gpu *gpu);
 void gpurt_bus_stop(struct gpurt_gpu *gpu);
-
-/*
- * boost.c.  Policy `boosted`: threads of clients are raised and lowered.  core/boost.c decides when, and reports it
- * through gpurt_sched_ops.raise.
- */
-const char *gpurt_boost_why_not(void);
-
-int gpurt_boost_init(struct gpurt_client *client);
-void gpurt_boost_destroy(struct gpurt_client *client);
-void gpurt_boost_wanted(struct gpurt_client *client, u32 level);
-void gpurt_boost_look(struct gpurt_client *client);
-void gpurt_boost_bar(struct gpurt_client *client);
-void gpurt_boost_stop(struct gpurt_client *client);
-
-/*
- * These change members of struct gpurt_boosted with its lock held.  Before they release the lock, they change the
- * thread.
- */
-void gpurt_boost_settle(struct gpurt_client *client);
-void gpurt_boost_have_looked(struct gpurt_client *client);
-void gpurt_boost_flush(struct gpurt_client *client);
-
-/* The form of its open segment.  The administrator may since have put it into a group that raises all. */
-static inline u32 gpurt_boost_form_now(const struct gpurt_client *client)
-{
-	const struct gpurt_seat *seat = READ_ONCE(client->seat);
-
-	return seat && seat->team->core.all ? GPURT_FORM_OWNER : client->boost.form;
-}
-
-int gpurt_boost_load(void);
-void gpurt_boost_unload(void);
-
-/* boost_calls.c.  Policy `boosted`: how a client's thread raises and lowers itself in its calls. */
-int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised);
-bool gpurt_boost_ends(struct gpurt_client *client);
-int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level);
-void gpurt_boost_copied(struct gpurt_client *client);
-int gpurt_boost_may_keep(u32 own, u32 *right);
-void gpurt_boost_keeps(struct gpurt_client *client, u32 right);
-u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
-void gpurt_boost_returns(struct gpurt_client *client, bool raised);
-
-/* At the gate, by and for a thread that is raised while its client owns the GPU. */
-bool gpurt_boost_is_owners(const struct gpurt_client *client);
-bool gpurt_boost_spins(const struct gpurt_client *client);
-void gpurt_boost_waits(struct gpurt_client *client);
-void gpurt_boost_handed(struct gpurt_client *client);
-bool gpurt_boost_passed(struct gpurt_client *client);
-
-/* Form fence. */
-void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w);
-void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w);
-void gpurt_boost_submits(struct gpurt_client *client);
-void gpurt_boost_completed(struct gpurt_client *client);
-
-/* The form of a begin with these flags: in a group that raises all threads it is `owner`, whatever they state. */
-static inline u32 gpurt_boost_form_of(const struct gpurt_client *client, u32 flags)
-{
-	const struct gpurt_seat *seat = READ_ONCE(client->seat);
-
-	return seat && seat->team->core.all ? GPURT_FORM_OWNER : gpurt_boost_stated(flags);
-}
-
-/* Calls gpurt_boost_queues_at() only under policy `boosted`. */
-static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)
-{
-	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
-		return level;
-	return gpurt_boost_queues_at(client, level);
-}
-
-/*
- * The level at which a caller of any process queues: not above the caller's priority.  Otherwise a preempted caller
- * would keep all callers waiting that are less urgent than the client.
- */
-static inline u32 gpurt_client_caller_level(const struct gpurt_client *client)
-{
-	return gpurt_client_queues_at(client, min_t(u32, gpurt_level_now(client), current->rt_priority));
-}
 
 #endif

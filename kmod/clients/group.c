@@ -18,7 +18,7 @@
 #include "state/team.h"
 
 /* Whether clients of any GPU can be in a group. */
-bool gpurt_groups_possible(void)
+static bool are_possible(void)
 {
 	struct gpurt_gpu *gpu;
 	bool possible = false;
@@ -210,7 +210,7 @@ static int check_clients(struct gpurt_file *file, bool moved)
 		if (!moved && READ_ONCE(client->core.depth))
 			return -EBUSY;
 	}
-	return gpurt_groups_possible() ? 0 : -EOPNOTSUPP;
+	return are_possible() ? 0 : -EOPNOTSUPP;
 }
 
 /* Called with file->lock held. */

@@ -37,20 +37,6 @@ static int check_grant(struct gpurt_client *client, struct gpurt_wait *w)
 	return 1;
 }
 
-static int check_work(struct gpurt_client *client, struct gpurt_wait *w)
-{
-	struct gpurt_gpu *gpu = client->gpu;
-
-	return gpu->ops.work->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
-}
-
-static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
-{
-	struct gpurt_gpu *gpu = client->gpu;
-
-	return gpu->ops.work->idle(gpu->driver, client->ctx, &w->completed_ns);
-}
-
 /*
  * Waits on @queue until @fn is satisfied, for at most w->timeout_ns.  If gpurt_doze() breaks off the wait,
  * w->timeout_ns becomes the time at which the wait is over.  A wake-up wakes only the most urgent waiter.  The
@@ -95,16 +81,9 @@ static int wait_counted(struct gpurt_client *client, struct gpurt_wait *w, check
 /* GPURT_IOC_WAIT; other calls use parts of it. */
 int gpurt_wait_for(struct gpurt_client *client, struct gpurt_wait *w)
 {
-	const struct gpurt_driver_ops *ops = &client->gpu->ops;
-
-	switch (w->what) {
-	case GPURT_WAIT_WORK:
-		return ops->work ? wait_counted(client, w, check_work) : -EOPNOTSUPP;
-	case GPURT_WAIT_IDLE:
-		return ops->work ? wait_counted(client, w, check_idle) : -EOPNOTSUPP;
-	default:
+	if (w->what != GPURT_WAIT_WORK && w->what != GPURT_WAIT_IDLE)
 		return wait_counted(client, w, check_grant);
-	}
+	return client->gpu->ops.work ? wait_counted(client, w, gpurt_wait_work) : -EOPNOTSUPP;
 }
 
 struct order_wait {

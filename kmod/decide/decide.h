@@ -5,7 +5,6 @@
 
 #include "state/gpu.h"
 
-struct gpurt_agents_facts;
 struct gpurt_client;
 struct gpurt_seat;
 
@@ -47,23 +46,6 @@ void gpurt_gate_init(struct gpurt_gate *gate);
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
 int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
 
-/* gpu.c.  A GPU: its driver's operations, its thread, and its lifetime. */
-struct gpurt_gpu *gpurt_gpu_make(const struct gpurt_driver_ops *ops, void *driver);
-void gpurt_gpu_put(struct gpurt_gpu *gpu);
-
-bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token);
-void gpurt_gpu_release(struct gpurt_gpu *gpu, int token);
-void gpurt_gpu_dies(struct gpurt_gpu *gpu);
-void gpurt_gpu_end_thread(struct gpurt_gpu *gpu);
-void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts);
-
-/* The GPUs that drivers have registered, by number. */
-struct gpurt_gpu *gpurt_gpu_get(u32 index);
-u32 gpurt_gpu_count(void);
-int gpurt_gpus_publish(struct gpurt_gpu *gpu);
-void gpurt_gpus_withdraw(struct gpurt_gpu *gpu);
-void gpurt_gpus_free_number(u32 index);
-
 /* driver.c.  Drivers' calls into the module, except decisions; drv/drv.h describes them. */
 void gpurt_driver_init(struct gpurt_gpu *gpu);
 void gpurt_driver_stop(struct gpurt_gpu *gpu);
@@ -83,11 +65,8 @@ void gpurt_job_tsg_opened(struct gpurt_gpu *gpu);
 
 /* runlist.c.  The runlist of one GPU: carries out the updates that the scheduler (core/sched.c) asks for. */
 void gpurt_runlist_init(struct gpurt_gpu *gpu);
-void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now);
-void gpurt_runlist_carry_out(struct gpurt_gpu *gpu);
-void gpurt_runlist_set_timer(struct gpurt_gpu *gpu);
+void gpurt_runlist_conclude(struct gpurt_gpu *gpu);
 void gpurt_runlist_look(struct gpurt_gpu *gpu);
-void gpurt_runlist_replay(struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_off(const struct gpurt_client *client);
 bool gpurt_client_granted(const struct gpurt_client *client);
@@ -99,27 +78,6 @@ void gpurt_stuck_arm(struct gpurt_gpu *gpu);
 int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 int gpurt_runlist_renew(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 int gpurt_runlist_give_all(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
-
-/*
- * The seam: the only upward calls, from the room that decides to rooms of callers.  A thread that waits at the gate may
- * be raised: see clients/boost.c and clients/boost_calls.c.  After an update, clients that have left are freed.
- */
-struct gpurt_seam {
-	/* With the gate held. */
-	void (*raise)(struct gpurt_client *client, u32 level);		/* gpurt_boost_wanted() */
-	/* With the lock of the gate held, or by the thread that waits. */
-	bool (*is_owners)(const struct gpurt_client *client);		/* gpurt_boost_is_owners(), and so on */
-	bool (*spins)(const struct gpurt_client *client);
-	void (*waits)(struct gpurt_client *client);
-	void (*handed)(struct gpurt_client *client);
-	bool (*passed)(struct gpurt_client *client);
-	/* In any context.  Work of the client completed. */
-	void (*completed)(struct gpurt_client *client);			/* gpurt_boost_completed() */
-	/* By a worker, with the GPU held alive.  An update succeeded: clients that have left may be forgotten. */
-	void (*reap)(struct gpurt_gpu *gpu);				/* gpurt_client_reap() */
-};
-
-extern const struct gpurt_seam *gpurt_seam;	/* set before there is a GPU */
 
 /* stuck.c.  Notices that the owner of a GPU waits for a program that waits for the GPU. */
 void gpurt_stuck_init(struct gpurt_gpu *gpu);

@@ -12,6 +12,7 @@
 #include "compat.h"
 #include "decide/decide.h"
 #include "drv/drv.h"
+#include "state/boost.h"
 #include "state/clients.h"
 #include "state/events.h"
 #include "state/netlink_family.h"
@@ -130,7 +131,7 @@ void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since)
 		gpurt_event(client->gpu, client, GPURT_EVENT_WORK, when, 0, when - since);
 	atomic_inc(&client->completions);
 	gpurt_wait_wake(client);
-	gpurt_seam->completed(client);
+	gpurt_boost_completed(client);
 }
 EXPORT_SYMBOL_GPL(gpurt_client_work_done);
 

@@ -35,6 +35,7 @@
 
 #include "base/deps.h"
 #include "decide/decide.h"
+#include "state/boost.h"
 #include "state/client.h"
 #include "state/events.h"
 #include "state/netlink_family.h"
@@ -67,7 +68,7 @@ static void open_gate(struct gpurt_gate *gate)
 	next = first(gate);
 	if (next) {
 		if (next->caller == GPURT_CALLER_OFF)
-			gpurt_seam->handed(next->client);
+			gpurt_boost_handed(next->client);
 		WRITE_ONCE(next->caller, GPURT_CALLER_HANDED);
 		wake_up_process(next->task);
 	}
@@ -81,7 +82,9 @@ static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 
 	gpu->events_wanted = gpurt_netlink_heard();
 	gpu->runlist.power_err = u->power_err;
-	gpurt_runlist_prepare(gpu, now);
+	/* The runner does not have the GPU yet, or has lost it. */
+	if (unlikely(gpu->runlist.fault || gpurt_runlist_is_held(gpu)))
+		gpurt_uncharged(&gpu->sched, now);
 	if (unlikely(READ_ONCE(gpu->groups))) {
 		raw_spin_lock(&gpurt_groups_lock);
 		u->ret = u->decide(gpu, u, now);
@@ -94,8 +97,7 @@ static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 /* Called with the gate held, after decide().  Sleeps if the driver's commit() does. */
 static void conclude(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
-	gpurt_runlist_carry_out(gpu);
-	gpurt_runlist_set_timer(gpu);
+	gpurt_runlist_conclude(gpu);
 	u->fault = gpu->runlist.fault;
 }
 
@@ -185,7 +187,7 @@ static void give_way(struct gpurt_gate *gate, struct gpurt_update *u) __must_hol
 {
 	u->caller = GPURT_CALLER_OFF;
 	raw_spin_unlock(&gate->lock);
-	gpurt_seam->waits(u->client);
+	gpurt_boost_waits(u->client);
 	cond_resched();
 	raw_spin_lock(&gate->lock);
 }
@@ -213,7 +215,7 @@ static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __mus
 	u64 left = SPIN_NS;
 
 	while (!is_next(gate, u) && left) {
-		if (gpurt_seam->passed(u->client) || need_resched()) {
+		if (gpurt_boost_passed(u->client) || need_resched()) {
 			give_way(gate, u);
 			continue;
 		}
@@ -236,9 +238,9 @@ static noinline void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u
 	struct gpurt_gate *gate = &gpu->gate;
 
 	gpurt_turns_add(&gate->turns, &u->turn, u->level);
-	if (u->flags & GPURT_UPDATE_OWN && u->level && gpurt_seam->is_owners(u->client)) {
+	if (u->flags & GPURT_UPDATE_OWN && u->level && gpurt_boost_is_owners(u->client)) {
 		give_way(gate, u);
-		if (gpurt_seam->spins(u->client))
+		if (gpurt_boost_spins(u->client))
 			spin_in_queue(gate, u);
 	}
 	for (;;) {
@@ -385,22 +387,18 @@ int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	return u->ret;
 }
 
-/* Holds the GPU alive meanwhile. */
-static int update_held(struct gpurt_gpu *gpu, struct gpurt_update *u)
+/* The same for a caller that does not hold the GPU alive.  -ENODEV once the driver is going away. */
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	int token, ret;
 
+	if (!gpu->ops.commit_sleeps && !gpu->ops.power)
+		return gpurt_gate_update(gpu, u);
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
 	ret = gpurt_gate_update(gpu, u);
 	gpurt_gpu_release(gpu, token);
 	return ret;
-}
-
-/* The same for a caller that does not hold the GPU alive.  -ENODEV once the driver is going away. */
-int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
-{
-	return gpu->ops.commit_sleeps || gpu->ops.power ? update_held(gpu, u) : gpurt_gate_update(gpu, u);
 }
 
 void gpurt_gate_init(struct gpurt_gate *gate)

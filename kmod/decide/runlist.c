@@ -2,8 +2,8 @@
 /*
  * The runlist of a GPU.  The scheduler (core/sched.c) asks for updates and says which clients gained and lost the GPU.
  * This file has the driver carry out the updates, with the gate held.  Then it tells clients that they gained or lost
- * the GPU, as core/grants.c decides, and wakes those that gained it.  The file updates.c has the work without a caller:
- * the timer, and the aftermath of an update.
+ * the GPU, as core/grants.c decides, and wakes those that gained it.  The file updates.c has the work without a caller,
+ * and clients/aftermath.c what follows an update.
  */
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
@@ -13,6 +13,7 @@
 
 #include "base/workers.h"
 #include "decide/decide.h"
+#include "state/boost.h"
 #include "state/client.h"
 #include "state/events.h"
 #include "state/exits.h"
@@ -263,7 +264,6 @@ static void apply(struct gpurt_gpu *gpu)
 	struct gpurt_sched_client *only = gpu->sched.runner;
 	struct gpurt_runlist *r = &gpu->runlist;
 
-	assert_held(gpu);
 	if (r->only != only || r->cause == GPURT_CAUSE_EXEMPT)
 		r->stale = U32_MAX;
 	if (r->only != only)
@@ -277,7 +277,8 @@ static void apply(struct gpurt_gpu *gpu)
 	} else if (r->power_err == -EAGAIN) {
 		/* The reset ended, and the runlist was made anew, while this decision waited without power. */
 		suspend_updates(gpu, r->decided);
-		gpurt_runlist_replay(gpu);
+		WRITE_ONCE(r->replay, true);
+		gpurt_runlist_look(gpu);
 	} else {
 		answered(gpu, call_driver(gpu, only));
 	}
@@ -289,7 +290,7 @@ static void apply(struct gpurt_gpu *gpu)
 		gpurt_stuck_arm(gpu);
 }
 
-/* Called with the gate held.  Notes that the runlist must become the runner's; gpurt_runlist_carry_out() follows. */
+/* Called with the gate held.  Notes that the runlist must become the runner's; gpurt_runlist_conclude() follows. */
 static void want(struct gpurt_gpu *gpu, u32 cause, u64 now)
 {
 	gpu->runlist.due = true;
@@ -339,7 +340,7 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 /* Called with the gate held. */
 static void runlist_raise(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now)
 {
-	gpurt_seam->raise(gpurt_client_of(c), level);
+	gpurt_boost_wanted(gpurt_client_of(c), level);
 }
 
 /*
@@ -398,23 +399,13 @@ static void fault_over(struct gpurt_gpu *gpu, u64 now)
 		queue_work(gpurt_updates, &r->aftermath);
 }
 
-/* Called with the gate held, before every decision. */
-void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now)
-{
-	/* The runner does not have the GPU yet, or has lost it. */
-	if (unlikely(gpu->runlist.fault || gpurt_runlist_is_held(gpu)))
-		gpurt_uncharged(&gpu->sched, now);
-}
-
-/* Called with the gate held, after every decision.  Sleeps if the driver's commit() does. */
-void gpurt_runlist_carry_out(struct gpurt_gpu *gpu)
+/* Called with the gate held.  The decision wants an update. */
+static void carry_out(struct gpurt_gpu *gpu)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 	bool fault = r->fault;
 	u32 i;
 
-	if (!r->due)
-		return;
 	r->due = false;
 	apply(gpu);
 	for (i = 0; i < r->changes; i++)
@@ -426,13 +417,12 @@ void gpurt_runlist_carry_out(struct gpurt_gpu *gpu)
 		fault_over(gpu, ktime_get_ns());
 }
 
-/* Called with the gate held, after every decision. */
-void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
+/* Called with the gate held. */
+static void set_timer(struct gpurt_gpu *gpu)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 	u64 next = r->fault ? r->retry.at : gpu->sched.deadline;
 
-	assert_held(gpu);
 	if (next == r->armed)
 		return;
 	r->armed = next;
@@ -440,6 +430,15 @@ void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
 		hrtimer_try_to_cancel(&r->timer);
 	else	/* a time beyond the clock's range never comes, and must not count as past */
 		hrtimer_start(&r->timer, ns_to_ktime(min_t(u64, next, KTIME_MAX)), HRTIMER_MODE_ABS_HARD);
+}
+
+/* Called with the gate held, after every decision.  Sleeps if the driver's commit() does. */
+void gpurt_runlist_conclude(struct gpurt_gpu *gpu)
+{
+	assert_held(gpu);
+	if (gpu->runlist.due)
+		carry_out(gpu);
+	set_timer(gpu);
 }
 
 /* Called with the gate held. */
@@ -531,13 +530,6 @@ void gpurt_runlist_look(struct gpurt_gpu *gpu)
 	if (!READ_ONCE(gpu->dying))
 		kthread_queue_work(gpu->worker, &gpu->runlist.tick);
 	rcu_read_unlock();
-}
-
-/* Any context.  Has the runlist made anew, by a decision of the GPU's thread. */
-void gpurt_runlist_replay(struct gpurt_gpu *gpu)
-{
-	WRITE_ONCE(gpu->runlist.replay, true);
-	gpurt_runlist_look(gpu);
 }
 
 /* A decision: the driver updates the exempt TSGs beside the runner. */

@@ -364,14 +364,8 @@ void gpurt_exits_urgent(struct gpurt_client *client)
 	gpurt_looks_urgent(&client->gpu->job.looks, &client->looked);
 }
 
-/* From now on or soon, the best-effort client may own the GPU as a lock. */
+/* From now on or soon, the best-effort client may own the GPU as a lock, or has the bus. */
 void gpurt_exits_holds(struct gpurt_client *client)
-{
-	make_urgent(client, false);
-}
-
-/* Called with the lock of the bus held.  From now on the client copies as best effort. */
-void gpurt_exits_copies(struct gpurt_client *client)
 {
 	make_urgent(client, false);
 }
@@ -387,15 +381,17 @@ static bool keeps_any(const struct gpurt_client *client)
 }
 
 /*
- * Does the work of gpurt_exits_calm(), for a client that is listed while it owns the GPU or the bus.  A client that
- * gets either says so before make_urgent() takes the lock.  So either this sees that, or make_urgent() sees that the
- * client is not listed.
+ * Called with the gate or the lock of the bus held.  The client no longer owns the GPU, or no longer has the bus; it
+ * may still have the other of the two.  A client that gets either says so before make_urgent() takes the lock.  So
+ * either this sees that, or make_urgent() sees that the client is not listed.
  */
-void gpurt_exits_calm_now(struct gpurt_client *client)
+void gpurt_exits_calm(struct gpurt_client *client)
 {
 	struct gpurt_urgent *urgent = &client->urgent;
 	unsigned long flags;
 
+	if (likely(READ_ONCE(urgent->lasting) || list_empty(&urgent->node)))
+		return;
 	raw_spin_lock_irqsave(&openers_lock, flags);
 	if (!urgent->lasting && !urgent->over && !keeps_any(client))
 		list_del_init(&urgent->node);

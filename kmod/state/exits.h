@@ -22,21 +22,10 @@ int gpurt_exits_watch(struct gpurt_file *file);
 bool gpurt_exits_ends(const struct gpurt_file *file);
 void gpurt_exits_urgent(struct gpurt_client *client);
 void gpurt_exits_holds(struct gpurt_client *client);
-void gpurt_exits_copies(struct gpurt_client *client);
-void gpurt_exits_calm_now(struct gpurt_client *client);
+void gpurt_exits_calm(struct gpurt_client *client);
 void gpurt_exits_let_go(struct gpurt_client *client);
 void gpurt_exits_over(struct gpurt_file *file);
 void gpurt_exits_forget(struct gpurt_file *file);
-
-/*
- * Called with the gate or the lock of the bus held.  The client no longer owns the GPU, or no longer has the bus; it
- * may still have the other of the two.
- */
-static inline void gpurt_exits_calm(struct gpurt_client *client)
-{
-	if (unlikely(!READ_ONCE(client->urgent.lasting) && !list_empty(&client->urgent.node)))
-		gpurt_exits_calm_now(client);
-}
 
 int gpurt_exits_start(const struct gpurt_exits_ops *ops);
 void gpurt_exits_stop(void);

@@ -40,6 +40,7 @@
 #include "drv/drv.h"
 #include "base/processes.h"
 
+struct gpurt_agents_facts;
 struct gpurt_client;
 struct gpurt_update;
 
@@ -185,5 +186,21 @@ struct gpurt_gpu {
 	struct list_head leaving;	/* gone, but maybe still on the runlist, because updates fail */
 	struct gpurt_processes processes;	/* that have clients; changed with clients_lock held */
 };
+
+struct gpurt_gpu *gpurt_gpu_make(const struct gpurt_driver_ops *ops, void *driver);
+void gpurt_gpu_put(struct gpurt_gpu *gpu);
+
+bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token);
+void gpurt_gpu_release(struct gpurt_gpu *gpu, int token);
+void gpurt_gpu_dies(struct gpurt_gpu *gpu);
+void gpurt_gpu_end_thread(struct gpurt_gpu *gpu);
+void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts);
+
+/* The GPUs that drivers have registered, by number. */
+struct gpurt_gpu *gpurt_gpu_get(u32 index);
+u32 gpurt_gpu_count(void);
+int gpurt_gpus_publish(struct gpurt_gpu *gpu);
+void gpurt_gpus_withdraw(struct gpurt_gpu *gpu);
+void gpurt_gpus_free_number(u32 index);
 
 #endif

@@ -59,11 +59,13 @@ struct gpurt_client *gpurt_voice(struct gpurt_sched_client *owner)
 	return NULL;
 }
 
-/* gpurt_level_of_begin() for a member of a group. */
-u32 gpurt_level_of_member(const struct gpurt_client *client, u32 own, u32 hint)
+/* The level of a segment that begins now, by a thread of priority @own that asks for @hint.  Without the gate. */
+u32 gpurt_level_of_begin(const struct gpurt_client *client, u32 own, u32 hint)
 {
 	u32 level;
 
+	if (likely(READ_ONCE(client->core.entry) == &client->core))
+		return gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
 	raw_spin_lock(&gpurt_groups_lock);
 	level = gpurt_client_begin_level(&client->core, own, hint);
 	raw_spin_unlock(&gpurt_groups_lock);

@@ -75,7 +75,7 @@ static inline struct gpurt_seat *gpurt_seat_of(const struct gpurt_sched_client *
 struct gpurt_team *gpurt_team_make(kuid_t uid, const char *name);
 void gpurt_team_put(struct gpurt_team *team);
 struct gpurt_client *gpurt_voice(struct gpurt_sched_client *owner);
-u32 gpurt_level_of_member(const struct gpurt_client *client, u32 own, u32 hint);
+u32 gpurt_level_of_begin(const struct gpurt_client *client, u32 own, u32 hint);
 u32 gpurt_level_told(const struct gpurt_client *client);
 
 /* teams.c: the groups that there are, by user and name, and the descriptors in them. */
@@ -84,13 +84,5 @@ int gpurt_team_enter(struct gpurt_file *file, const char *name, bool all);
 void gpurt_team_leave(struct gpurt_file *file);
 u32 gpurt_team_elsewhere(const struct gpurt_client *client);
 u32 gpurt_team_pids(struct gpurt_team *team, struct pid **pids);
-
-/* The level of a segment that begins now, by a thread of priority @own that asks for @hint.  Without the gate. */
-static inline u32 gpurt_level_of_begin(const struct gpurt_client *client, u32 own, u32 hint)
-{
-	if (likely(READ_ONCE(client->core.entry) == &client->core))
-		return gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
-	return gpurt_level_of_member(client, own, hint);
-}
 
 #endif

@@ -46,6 +46,19 @@ int gpurt_doze(const struct gpurt_patience *p)
 }
 
 /*
+ * Called with the GPU held alive.  Whether that work of the client has completed, or with GPURT_WAIT_IDLE all of it; an
+ * error if there is no such work.
+ */
+int gpurt_wait_work(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+
+	if (w->what == GPURT_WAIT_IDLE)
+		return gpu->ops.work->idle(gpu->driver, client->ctx, &w->completed_ns);
+	return gpu->ops.work->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
+}
+
+/*
  * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where a thread of FIFO priority 1 does the work of
  * ordinary interrupts.  There the GPU's thread wakes the callers of a real-time client, elsewhere an interrupt does.
  * An ordinary worker wakes callers of a best-effort client, because its user chooses how many they are and how often

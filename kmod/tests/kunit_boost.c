@@ -785,7 +785,7 @@ static void one_that_is_not_real_time_any_more_waits_as_best_effort(struct kunit
 	sched_set_normal(current, 0);
 	raised = gpurt_boost_ends(first);
 	KUNIT_EXPECT_EQ(test, current->rt_priority, 0U);
-	KUNIT_EXPECT_EQ(test, gpurt_boost_queues_at(first, READ_ONCE(first->core.level)), 0U);
+	KUNIT_EXPECT_EQ(test, gpurt_client_queues_at(first, READ_ONCE(first->core.level)), 0U);
 	KUNIT_EXPECT_FALSE(test, gpurt_boost_is_owners(first));
 	gpurt_boost_returns(first, raised);
 	WRITE_ONCE(b->failures, 0);
@@ -830,7 +830,7 @@ static void a_thread_queues_no_higher_than_it_is_raised(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, current->rt_priority, gpurt_normal + OWN + 2);
 	raised = gpurt_boost_ends(b->clients[0]);
 	KUNIT_EXPECT_TRUE(test, raised);
-	KUNIT_EXPECT_EQ(test, gpurt_boost_queues_at(b->clients[0], 20), (u32)OWN + 2);
+	KUNIT_EXPECT_EQ(test, gpurt_client_queues_at(b->clients[0], 20), (u32)OWN + 2);
 	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[0]), 0);
 	gpurt_boost_returns(b->clients[0], raised);
 	KUNIT_EXPECT_TRUE(test, is_lowered(b));

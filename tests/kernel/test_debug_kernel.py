@@ -246,7 +246,7 @@ def test_planted_bugs_are_reported(tmp_path: Path) -> None:
 #: Waits of the module at wrong places: the file, the line after which each is planted, and what lockdep names.
 WAITS = {
     "the gate is held": ("clients/client.c", "WRITE_ONCE(u->client->gone, true);", "client_take_off"),
-    "the client's lock is held": ("clients/boost.c", "rt_mutex_lock(&client->boost.lock);", "boost_work"),
+    "the client's lock is held": ("state/boost.c", "rt_mutex_lock(&client->boost.lock);", "boost_work"),
 }
 
 

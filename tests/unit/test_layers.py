@@ -75,8 +75,8 @@ def test_only_experiments_import_papers(tmp_path: Path, module: str, good: bool)
         ("state/file.h", '#include "decide/decide.h"\n', "up  state/file -> decide/decide: decide/decide.h"),
         ("state/file.h", "static inline int planted(void)\n{\n\treturn gpurt_job_can_notify();\n}\n",
          "up  state/file -> decide/job: gpurt_job_can_notify"),
-        ("clients/boost.c", "void planted(void) { gpurt_boost_copied(0); }\n",
-         "circle  clients/boost, clients/boost_calls"),
+        ("state/boost.c", "void planted(void) { gpurt_boost_copied(0); }\n",
+         "circle  state/boost, state/boost_calls"),
         ("other.c", "int planted(void) { return 0; }\n", "no room of the map has other"),
     ],
 )  # fmt: skip

@@ -10,15 +10,13 @@
 #include "base/deps.h"
 #include "compat.h"
 #include "core/agents.h"
-#include "decide/decide.h"
+#include "state/gpu.h"
 
 static GPURT_DEP(gpu_alive);
 static atomic64_t last_serial = ATOMIC64_INIT(0);
 static DEFINE_MUTEX(gpus_lock);
 static struct gpurt_gpu __rcu *gpus[GPURT_MAX_GPUS];
 static DECLARE_BITMAP(taken, GPURT_MAX_GPUS);	/* numbers; with gpus_lock held */
-
-const struct gpurt_seam *gpurt_seam;
 
 static void gpu_free(struct kref *ref)
 {

@@ -15,8 +15,7 @@
 #include <linux/sched/signal.h>
 
 #include "base/raised.h"
-#include "clients/clients.h"
-#include "core/boost.h"
+#include "state/boost.h"
 #include "state/client.h"
 #include "state/file.h"
 #include "state/team.h"
@@ -35,6 +34,7 @@ static void enter(struct gpurt_boosted *b, u32 level)
 static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 {
 	struct gpurt_boosted *b = &client->boost;
+	u32 form = gpurt_boost_stated(flags);
 
 	enter(b, level);
 	WRITE_ONCE(b->asker, current);
@@ -43,11 +43,11 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 	if (b->raised.task)
 		gpurt_raised_let_go(&b->raised);
 	clear_bit(GPURT_BOOST_WORKING, &b->flags);
-	WRITE_ONCE(b->form, gpurt_boost_form_of(client, flags));
+	WRITE_ONCE(b->form, gpurt_boost_form_of(client, form));
 	gpurt_raised_take(&b->raised, current, right);
 	/* While a commit sleeps, its caller's CPU is free for other threads, which the driver may need. */
-	assign_bit(GPURT_BOOST_SPINS, &b->flags, gpurt_boost_stated(flags) != GPURT_FORM_SELF &&
-		   !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps);
+	assign_bit(GPURT_BOOST_SPINS, &b->flags,
+		   form != GPURT_FORM_SELF && !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps);
 	gpurt_boost_settle(client);
 }
 
@@ -62,13 +62,13 @@ static int find_right(u32 needed, u32 *right)
 }
 
 /*
- * Returns 0 if the caller may begin the outermost segment of a client at that @level, in the form that @flags state.
+ * Returns 0 if the caller may begin the outermost segment of a client at that @level, in the @form that it states.
  * Otherwise returns the error of uapi/gpurt.h, "Raised threads".  *@right: the highest CPU priority that its user was
  * found to have a right to.
  */
-static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags, u32 *right)
+static int check(const struct gpurt_client *client, u32 own, u32 level, u32 form, u32 *right)
 {
-	u32 needed = gpurt_boost_right(gpurt_normal, gpurt_boost_form_of(client, flags), level);
+	u32 needed = gpurt_boost_right(gpurt_normal, gpurt_boost_form_of(client, form), level);
 	int err = gpurt_boost_refusal(gpurt_normal, own, level);
 
 	*right = 0;
@@ -149,7 +149,7 @@ int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 
 	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
 		return 0;
-	err = check(client, own, level, 0, &right);
+	err = check(client, own, level, GPURT_FORM_SELF, &right);
 	if (err || !level)
 		return err;
 	/* The last copy may have lost the bus before its thread noticed. */
@@ -218,7 +218,7 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
 		return 0;
 	level = gpurt_level_of_begin(client, own, begin->priority);
-	err = check(client, own, level, begin->flags, &right);
+	err = check(client, own, level, gpurt_boost_stated(begin->flags), &right);
 	if (err || !level)
 		return err;
 	rt_mutex_lock(&b->calls);
@@ -262,20 +262,31 @@ static u32 raised_for(const struct gpurt_client *client)
 }
 
 /*
- * For policy `boosted`: the level at which a decision of the caller about the client queues; other policies use @level.
- * All less urgent callers wait for the caller's CPU.  So a caller that is not raised, and may be preempted, is best
- * effort here.
+ * The level at which a decision of the caller about the client queues: @level, except under policy `boosted`.  All less
+ * urgent callers wait for the caller's CPU.  So under `boosted` a caller that is not raised, and may be preempted, is
+ * best effort here.
  */
-u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
+u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)
 {
 	u32 top = gpurt_boost_cpu(gpurt_normal, GPURT_RAISED_TOP);
 
+	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
+		return level;
 	/* The level of a nested begin decides nothing, and was not checked. */
 	if (READ_ONCE(client->core.depth))
 		level = min_t(u32, level, gpurt_level_now(client));
 	if (is_raised(client))
 		return min(level, raised_for(client));
 	return current->rt_priority >= top ? level : 0;
+}
+
+/*
+ * The level at which a caller of any process queues: not above the caller's priority.  Otherwise a preempted caller
+ * would keep all callers waiting that are less urgent than the client.
+ */
+u32 gpurt_client_caller_level(const struct gpurt_client *client)
+{
+	return gpurt_client_queues_at(client, min_t(u32, gpurt_level_now(client), current->rt_priority));
 }
 
 /* Whether the caller is the client's thread in a call, and is raised while its client owns the GPU. */

@@ -33,13 +33,12 @@
 #include "base/deps.h"
 #include "base/raised.h"
 #include "base/rules.h"
-#include "clients/clients.h"
 #include "compat.h"
-#include "core/boost.h"
-#include "decide/decide.h"
+#include "state/boost.h"
 #include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"
+#include "state/wake.h"
 
 static bool boost = true;
 module_param(boost, bool, 0444);
@@ -56,21 +55,30 @@ const char *gpurt_boost_why_not(void)
 	return gpurt_raised_possible() ? NULL : "policy boosted needs raised threads, which this kernel does not allow";
 }
 
-/* Called with the lock held, hence before the driver forgets the client.  Whether the awaited work is done. */
-static bool has_completed(const struct gpurt_client *client)
+/* The form of a begin that states @form: in a group that raises all threads it is `owner`, whatever it states. */
+u32 gpurt_boost_form_of(const struct gpurt_client *client, u32 form)
 {
-	const struct gpurt_boosted *b = &client->boost;
-	struct gpurt_gpu *gpu = client->gpu;
-	int token, ret;
-	u64 when;
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
 
-	if (test_bit(GPURT_BOOST_OVER, &b->flags) || !gpurt_gpu_hold(gpu, &token))
+	return seat && seat->team->core.all ? GPURT_FORM_OWNER : form;
+}
+
+/* The form of its open segment.  The administrator may since have put it into a group that raises all. */
+u32 gpurt_boost_form_now(const struct gpurt_client *client)
+{
+	return gpurt_boost_form_of(client, client->boost.form);
+}
+
+/* Called with the lock held, hence before the driver forgets the client.  Whether the awaited work is done. */
+static bool has_completed(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+	int token, ret;
+
+	if (test_bit(GPURT_BOOST_OVER, &b->flags) || !gpurt_gpu_hold(client->gpu, &token))
 		return true;
-	if (b->awaited.what == GPURT_WAIT_IDLE)
-		ret = gpu->ops.work->idle(gpu->driver, client->ctx, &when);
-	else
-		ret = gpu->ops.work->work_done(gpu->driver, client->ctx, b->awaited.tsg, b->awaited.work, &when);
-	gpurt_gpu_release(gpu, token);
+	ret = gpurt_wait_work(client, &b->awaited);
+	gpurt_gpu_release(client->gpu, token);
 	return ret;
 }
 
