@@ -49,7 +49,7 @@ def covering_test(taskset: Taskset, name: str | None) -> Chosen:
                       about_others([test], taskset))  # fmt: skip
     found = answer(taskset)
     passed = found.result is not None and found.result.schedulable
-    return Chosen(found.test, found.why if passed or not found.test else "", [])
+    return Chosen(found.test, found.why if passed or not found.test else "", about_others([], taskset))
 
 
 def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, command: str) -> Beside:
@@ -61,6 +61,10 @@ def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, c
 
 
 def about_others(chosen: Sequence[Test], taskset: Taskset) -> list[str]:
-    """The assumptions of the named tests, and a remark for each test that is for another system than the file's."""
+    """The assumptions of the named tests, and a remark for each test that is for another system than the file's.
+
+    Without one, the assumptions of the tests for the file's policy.
+    """
     remarks = [another(test, how) for test in chosen if (how := unlike_the_file(test, taskset))]
-    return remarks + (assumed_of_units(taskset) if any(test.name in UNITS for test in chosen) else [])
+    units = any(test.name in UNITS for test in chosen) or (not chosen and all(one.units for one in taskset.rules))
+    return remarks + (assumed_of_units(taskset) if units else [])

@@ -122,13 +122,14 @@ def test_bounds_of_own_units_say_which_best_cases_they_rely_on(
     """A plain time is worst and best case, which nobody may have meant, and makes these bounds lower."""
     path = write(tmp_path, FILE + FILE[FILE.index("[[task]]") :].replace('"a"', '"b"').replace("= 2\n", "= 1\n"))
 
-    def noted(text: str) -> list[str]:
+    def noted(text: str, *command: str) -> list[str]:
         path.write_text(text)
-        cli.run(["analyze", str(path), "--test", "rtgpu", "--json"])
+        cli.run([*(command or ("analyze", "--test", "rtgpu")), str(path), "--json"])
         return [one for one in json.loads(capsys.readouterr().out)["notes"] if "without a best case" in one]
 
     text = path.read_text()
     assert [one.startswith("a, b: ") for one in noted(text)] == [True]
+    assert [len(noted(text, command)) for command in ("analyze", "margins")] == [1, 1]
     full = text.replace('cpu = "1ms"', 'cpu = { worst = "1ms", best = "0ns" }').replace(
         'copy = "1ms"', 'copy = { worst = "1ms", best = "0ns" }'
     ).replace(

@@ -74,7 +74,7 @@ def verdict(name: Path, recorded: Trace, file: TasksetFile, wanted: str | None =
     seen, remarks = _compared(name, recorded, file, of)
     found = fit.objections(file, fit.of_trace(recorded, file))
     apart = f"not compared with the bounds of {test.name}: {beyond}" if test and beyond else ""
-    notes = [*(about_others([test], file.taskset) if test and wanted else []), *remarks, *([apart] if apart else []),
+    notes = [*about_others([test] if test and wanted else [], file.taskset), *remarks, *([apart] if apart else []),
              *fit.lines(found)]  # fmt: skip
     doubt = (known.why if known and wanted else "") or (
         unbounded_tasks(seen.lines, test) if of and test and wanted else ""
