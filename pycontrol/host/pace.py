@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-#: After DEBT ns of work without a rest, the host rests for as long as that work took.
-DEBT = 100_000
-#: After an urgent answer the host rests until the client has read it, at most LONGEST ns; it checks every LOOK ns.
-LOOK, LONGEST = 150_000, 500_000
+#: After MAX_DEBT_NS of work without a rest, the host rests for as long as that work took.
+MAX_DEBT_NS = 100_000
+#: After an urgent answer the host rests until the client has read it, for MAX_SPARED_NS at most; it looks every LOOK_NS.
+LOOK_NS, MAX_SPARED_NS = 150_000, 500_000
 
 
 class Reader(Protocol):
@@ -47,7 +47,7 @@ class Pace:
         """Until when the thread must rest, ns; 0: it need not.  ``worked``: the CPU time that it has taken, ns."""
         work, time = worked - self._worked, now - self._now
         self._now, self._worked, self._debt = now, worked, max(0, self._debt + 2 * work - time)
-        if self._debt < DEBT:
+        if self._debt < MAX_DEBT_NS:
             return 0
         until, self._debt = now + self._debt, 0
         return until
@@ -55,12 +55,12 @@ class Pace:
     def answers(self, reader: Reader, now: int) -> None:
         """A packet of an urgent client has been served."""
         if not self._reader:
-            self._latest = now + LONGEST
+            self._latest = now + MAX_SPARED_NS
         self._reader = reader
 
     def spares(self, now: int) -> int:
         """Until when it rests, ns, since an urgent client may need this CPU to read its answer; 0: it need not."""
         if self._reader and now < self._latest and self._reader.has_unread():
-            return now + LOOK
+            return now + LOOK_NS
         self._reader = None
         return 0

@@ -568,8 +568,8 @@ def test_an_urgent_client_reads_its_answer_before_the_host_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch, longest: int
 ) -> None:
     """They may share a CPU.  For so long at most, since it may never read."""
-    monkeypatch.setattr(pace, "LOOK", 10**18)
-    monkeypatch.setattr(pace, "LONGEST", longest)
+    monkeypatch.setattr(pace, "LOOK_NS", 10**18)
+    monkeypatch.setattr(pace, "MAX_SPARED_NS", longest)
     urgent, other = world.urgent(), world.client()
     world.host._pace = Fresh()
     answer = urgent.start(QUERY)
