@@ -34,7 +34,7 @@ MAX_AWAKE_NS = 10_000_000
 #: The file that lists the CPUs that are online.
 ONLINE = Path("/sys/devices/system/cpu/online")
 #: The files with the CPUs of each CPU's core.
-SIBLINGS = "cpu[0-9]*/topology/thread_siblings_list"
+THREAD_SIBLINGS = "cpu[0-9]*/topology/thread_siblings_list"
 
 #: The priority and the CPUs of each real-time thread of a process.
 Threads = Sequence[tuple[int, Sequence[int]]]
@@ -205,7 +205,7 @@ def _troubles() -> tuple[str, ...]:
 
 def siblings(root: Path = Path("/")) -> list[list[int]]:
     """The CPUs of this machine that share a core with another one, a list for each such core."""
-    lists = {(_content(one) or "0") for one in matching(root / "sys/devices/system/cpu", SIBLINGS)}
+    lists = {(_content(one) or "0") for one in matching(root / "sys/devices/system/cpu", THREAD_SIBLINGS)}
     return sorted(sorted(_numbers(one)) for one in lists if len(_numbers(one)) > 1)
 
 
