@@ -14,7 +14,7 @@ from typing import Protocol
 
 #: After MAX_DEBT_NS of work without a rest, the host rests for as long as that work took.
 MAX_DEBT_NS = 100_000
-#: After an urgent answer the host rests until the client has read it, for MAX_SPARED_NS at most; it looks every LOOK_NS.
+#: After an urgent answer the host rests until the client has read it, MAX_SPARED_NS at most; it looks every LOOK_NS.
 LOOK_NS, MAX_SPARED_NS = 150_000, 500_000
 
 
