@@ -61,7 +61,7 @@ PLATFORM = {
     ),
     "cpu_latency": Field(
         schema.time(),
-        "how long a thread's wake-up keeps its CPU at most, until the thread executes (cyclictest); none unless given",
+        "how long a wake-up occupies the CPU at most, until the thread executes (cyclictest); none unless given",
         assumes="a thread executes at once when it wakes",
     ),
     "clocks": Field(
@@ -75,8 +75,8 @@ PLATFORM = {
     ),
     "begin": Field(
         schema.choice(ISOLATED, YIELD, TURNS),
-        "policy segment: others leave the GPU before a GPU segment executes, or while it does (turns: best effort "
-        "takes turns before); isolated unless given",
+        "policy segment: whether others leave the GPU before a GPU segment executes (isolated) or while it executes "
+        "(yield; turns: best effort also takes turns); isolated unless given",
     ),
     "yield": Field(
         schema.table_of_fields(YIELDING), "begin by yield or turns: measured times; no bound unless given"
@@ -116,14 +116,14 @@ TASK = {
     ),
     "jitter": Field(
         schema.time(),
-        "how much later than its arrival a job may be released, where period is the distance of arrivals; none unless "
+        "how much later than its arrival a job may be released; period is then the time between arrivals; none unless "
         "given",
         assumes="each job is released when it arrives",
     ),
     "releases": Field(
         schema.choice("periodic", "sporadic"), "whether arrivals are exactly period apart; sporadic unless given"
     ),
-    "max_period": Field(schema.time(1), "the longest distance of arrivals; a sporadic task may be silent unless given"),
+    "max_period": Field(schema.time(1), "the longest time between arrivals; a sporadic task has none unless given"),
     "deadline": Field(schema.time(1), "relative deadline, from the release; the period unless given"),
     "offset": Field(schema.time(), "its first release, in plans of energy; 0 unless given"),
     "gpu": Field(NAME, "the only [[gpu]] that it may use; any GPU of its profile unless given"),
@@ -151,7 +151,7 @@ TASK = {
     ),
     "process": Field(
         NAME,
-        "the process that its thread shares with threads of other tasks, with one client; its own unless given",
+        "the process, with one client, that its thread shares with threads of other tasks; its own unless given",
         assumes="no thread of its process serves another task",
     ),
     "partition": Field(
@@ -202,11 +202,11 @@ CHAIN = {
     ),
     "links": Field(
         schema.array(schema.choice("sampled", "triggered"), "an array of links"),
-        "whether each task but the first reads the last value, or is released by the one before; sampled unless given",
+        "whether each task but the first reads the last value, or the previous task releases it; sampled unless given",
     ),
     "stimulus": Field(
         schema.choice("sampled", "event"),
-        "whether the first task samples what comes, or is released by it; sampled unless given",
+        "whether the first task samples the stimulus, or the stimulus releases it; sampled unless given",
     ),
     "max_reaction": Field(schema.time(1), "the longest allowed time from the stimulus to the output"),
     "max_age": Field(schema.time(1), "how old the data behind an output may become, until just before the next output"),

@@ -36,7 +36,7 @@ SEGMENT = {
     "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
     "ready": Field(
         schema.integer(1, 1000),
-        "begin by yield: how often its group becomes ready on the GPU at most: 1 where G^e has no gap; unknown "
+        "begin by yield: at most how often its group becomes ready on the GPU; 1 if G^e has no gap; unknown "
         "unless given",
     ),
     "copy": Field(schema.span(), "a copy between host and GPU"),
@@ -50,7 +50,7 @@ SEGMENT = {
         "how much longer a kernel takes when its two halves interleave on each SM or CU; 2, the most, unless given",
     ),
     "block": Field(
-        schema.time(), "the longest thread block of a kernel alone; work divides without end unless given",
+        schema.time(), "the longest thread block of a kernel alone; unless given, work divides without limit",
         assumes="no preemption waits for its thread blocks, and units share its work evenly",
     ),
     "kernel_times": Field(
