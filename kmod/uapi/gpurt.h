@@ -861,7 +861,7 @@ enum gpurt_cmd {
 	  "processes with an order that their agent has not carried out in time: isolation is lost") \
 	A(REFUSED, U64, sizeof(__u64), \
 	  "how often an agent was refused because its user has too many; its process runs at any time") \
-	A(MALFORMED, U64, sizeof(__u64), "calls and messages that were none") \
+	A(MALFORMED, U64, sizeof(__u64), "malformed calls and messages") \
 	A(NORMAL_PRIORITIES, U32, sizeof(__u32), \
 	  "highest CPU priority of threads that are not raised, where `boosted` is possible") \
 	A(BARRED_COUNT, U32, sizeof(__u32), "clients that are barred from being raised") \
@@ -872,16 +872,16 @@ enum gpurt_cmd {
 	  "of a virtual GPU that is a partition: the number of the GPU that is divided, from 0 on") \
 	A(PARTITION_UNITS, U32, sizeof(__u32), "compute units of the partition") \
 	A(CROSS_THOUSANDTHS, U32, sizeof(__u32), \
-	  "how slow its memory-intensive work is while another partition executes such") \
+	  "how slow its memory-intensive work is while another partition executes such work") \
 	A(STUCK_BOUND_NS, U64, sizeof(__u64), \
-	  "after which time the host says that the owner is stuck, where it sees the GPU's work") \
+	  "the host calls an owner stuck after this time, where it sees the GPU's work") \
 	A(STUCK_NS, U64, sizeof(__u64), \
-	  "for how long the owner is stuck, only while it is and the host has told so") \
-	A(STUCK_COUNT, U64, sizeof(__u64), "how often the host has told that an owner was stuck") \
+	  "for how long the owner has been stuck, if the host has said that it is") \
+	A(STUCK_COUNT, U64, sizeof(__u64), "how often the host has said that an owner was stuck") \
 	A(BEGIN, U32, sizeof(__u32), "enum gpurt_begin_way, where agents switch the GPU") \
-	A(READY, U32, sizeof(__u32), "beside how many others the most urgent process begins by yield, while it can") \
-	A(AT_ONCE, U32, sizeof(__u32), "beside how many of these at once, where others take turns") \
-	A(UNIT_POLICY, STRING, GPURT_NAME_LEN, "by which the units are shared, with GPURT_CAP_UNITS, as all below") \
+	A(READY, U32, sizeof(__u32), "how many others stay on when the most urgent process begins by yield") \
+	A(AT_ONCE, U32, sizeof(__u32), "how many of these are on at once, where they take turns") \
+	A(UNIT_POLICY, STRING, GPURT_NAME_LEN, "by which units are shared; this and all below with GPURT_CAP_UNITS only") \
 	A(MECHANISM, STRING, GPURT_NAME_LEN, "how programs keep to units") \
 	A(UNITS, U32, sizeof(__u32), "that jobs may hold") \
 	A(UNITS_HELD, U32, sizeof(__u32), "that jobs hold now") \
@@ -906,7 +906,7 @@ enum gpurt_cmd {
 	A(OVERRUNS, U64, sizeof(__u64), "how often its budget was used up") \
 	A(FORM, U32, sizeof(__u32), "enum gpurt_form") \
 	A(RAISED, U32, sizeof(__u32), "the CPU priority that a thread of the client is raised to; 0: none is") \
-	A(COPY, U32, sizeof(__u32), "enum gpurt_state: what the client has of the bus") \
+	A(COPY, U32, sizeof(__u32), "enum gpurt_state: of the client on the bus") \
 	A(COPIES, U64, sizeof(__u64), "how often the client was given the bus") \
 	A(KEPT, U32, sizeof(__u32), "0 or 1: has a thread that its group raises (GPURT_GROUP_ALL)") \
 	A(YIELDS, U32, sizeof(__u32), "0 or 1: its process can begin by yield, if it is the most urgent")
