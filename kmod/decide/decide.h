@@ -84,7 +84,7 @@ void gpurt_stuck_init(struct gpurt_gpu *gpu);
 void gpurt_stuck_stop(struct gpurt_gpu *gpu);
 void gpurt_stuck_died(struct gpurt_client *client);
 
-/* updates.c.  Updates of the runlist that no caller asks for, and what follows an update. */
+/* updates.c.  Updates of the runlist that no caller asks for. */
 void gpurt_updates_init(struct gpurt_gpu *gpu);
 void gpurt_updates_seat(struct gpurt_seat *seat);
 void gpurt_updates_drain(struct gpurt_gpu *gpu);

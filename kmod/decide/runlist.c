@@ -423,6 +423,7 @@ static void set_timer(struct gpurt_gpu *gpu)
 	struct gpurt_runlist *r = &gpu->runlist;
 	u64 next = r->fault ? r->retry.at : gpu->sched.deadline;
 
+	assert_held(gpu);	/* also after a commit that has slept */
 	if (next == r->armed)
 		return;
 	r->armed = next;

@@ -268,8 +268,6 @@ static u32 raised_for(const struct gpurt_client *client)
  */
 u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)
 {
-	u32 top = gpurt_boost_cpu(gpurt_normal, GPURT_RAISED_TOP);
-
 	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
 		return level;
 	/* The level of a nested begin decides nothing, and was not checked. */
@@ -277,7 +275,7 @@ u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)
 		level = min_t(u32, level, gpurt_level_now(client));
 	if (is_raised(client))
 		return min(level, raised_for(client));
-	return current->rt_priority >= top ? level : 0;
+	return current->rt_priority >= gpurt_boost_cpu(gpurt_normal, GPURT_RAISED_TOP) ? level : 0;
 }
 
 /*
