@@ -881,7 +881,7 @@ enum gpurt_cmd {
 	A(BEGIN, U32, sizeof(__u32), "enum gpurt_begin_way, where agents switch the GPU") \
 	A(READY, U32, sizeof(__u32), "how many others stay on when the most urgent process begins by yield") \
 	A(AT_ONCE, U32, sizeof(__u32), "how many of these are on at once, where they take turns") \
-	A(UNIT_POLICY, STRING, GPURT_NAME_LEN, "by which units are shared; this and all below with GPURT_CAP_UNITS only") \
+	A(UNIT_POLICY, STRING, GPURT_NAME_LEN, "by which units are shared; with GPURT_CAP_UNITS, as all below") \
 	A(MECHANISM, STRING, GPURT_NAME_LEN, "how programs keep to units") \
 	A(UNITS, U32, sizeof(__u32), "that jobs may hold") \
 	A(UNITS_HELD, U32, sizeof(__u32), "that jobs hold now") \
