@@ -40,7 +40,7 @@ int gpurt_file_await_ends(kuid_t uid)
 	long left = urgent ? 0 : wait_event_killable_timeout(freed, !gpurt_file_many_end(uid),
 							     msecs_to_jiffies(ENDS_PATIENCE_MS));
 
-	return left < 0 ? left : 0;
+	return min(left, 0L);
 }
 
 /* Waits for ordinary workers, so threads that may outrank them never call it: bury() frees their descriptors. */
