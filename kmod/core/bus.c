@@ -11,6 +11,7 @@ void gpurt_bus_init(struct gpurt_bus *b)
 void gpurt_bus_node_init(struct gpurt_bus_node *n)
 {
 	*n = (struct gpurt_bus_node){ .state = GPURT_STATE_IDLE };
+	INIT_LIST_HEAD(&n->node);
 }
 
 /* The most urgent request, the first among equals; NULL: no request waits. */

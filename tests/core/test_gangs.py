@@ -81,7 +81,7 @@ ALL = "c->group && c->depth && c->group->group->demoted"
 CLOSED = "		gpurt_group_closed(e->group->group, depth);\n		e->depth -= depth;\n"
 NESTED = "	if (e->depth > 1) {\n		refresh_boost(s, c, now);\n		return;\n	}\n"
 ENTERED = NESTED + "	e->own = e->group->group->level;\n"
-BEFORE = "/* A member knows its thread's own priority. */\n"
+BEFORE = "static void line_up_member(struct gpurt_sched_client *c, u8 own)\n{\n"
 RELEVEL = (
     "static void relevel(struct gpurt_sched *s, struct gpurt_sched_client *e, u64 now)\n{\n	struct list_head *node;\n"
     + INSIDE + "}\n\n" + BEFORE

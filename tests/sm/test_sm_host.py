@@ -24,7 +24,7 @@ MUTANTS = {
         "unsigned long long old = was; control->taken = was + (half ? 1ULL << 32 : 1ULL);",
     ),
     "threads read what the next turn wrote": (
-        "gpurt_sm_barrier();	/* everybody has read *next, and is done */", "",
+        "gpurt_sm_barrier();	/*", "/*",
     ),
     "nothing is launched again": ("#define GPURT_SM_LAUNCHES 4", "#define GPURT_SM_LAUNCHES 1"),
     "three blocks work on an SM": ("if (seat > 1)", "if (seat > 3)"),
