@@ -19,7 +19,7 @@ from gpurt.files import regular, unwritable
 
 
 class Partial:
-    """The file for a trace at ``path``; there is none if that is no regular file, such as a pipe.
+    """The file for a trace at ``path``; there is none if the path names no regular file but, say, a pipe.
 
     ``failed``: why writing has stopped; empty if it has not.  ``count``: the number of events written.
 

@@ -148,7 +148,7 @@ class Durations:
         return self.maximum
 
     def octaves(self) -> dict[int, int]:
-        """The number of durations by power of two: up to that many ns, and more than half as many."""
+        """The number of durations by power of two: those of at most that many ns, and of more than half of it."""
         found: dict[int, int] = {}
         for bucket, count in enumerate(self.buckets):
             if count:
