@@ -88,8 +88,8 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
 
         ``missed_percent``: missed of judged jobs.  ``energy_j`` and ``active_j``: means a taskset.
         ``less_missed_percent`` and ``active_less_j``: these minus the base curve's on the same tasksets. ``job_mj``:
-        active energy for each job in time.  ``job_less_mj``: that energy minus the base curve's.  Each has the ends of its
-        95 % interval.
+        active energy for each job in time.  ``job_less_mj``: that energy minus the base curve's.  Each has the ends of
+        its 95 % interval.
         """
         bootstrap = Bootstrap(settings.tasksets, settings.seed)
         found: list[Row] = []
